@@ -1,0 +1,27 @@
+//! `ProbeConfig`: what user space tells the programs before they are loaded.
+
+/// The read-only global `CONFIG`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct ProbeConfig {
+    /// At least this long between two samples of a flow; 0 = every ACK.
+    pub interval_ns: u64,
+    /// Only sockets of this network namespace; 0 = all.
+    pub netns: u32,
+    /// Words of `icsk_ca_priv` in this kernel, at most [`crate::wire::CA_WORDS`].
+    pub ca_words: u32,
+    /// Position of the `err` argument of `tcp_retransmit_skb`; 0 = this kernel has none.
+    pub retransmit_err_arg: u32,
+    pub _pad: u32,
+}
+
+impl ProbeConfig {
+    /// Every ACK of every flow.
+    pub const DEFAULT: Self = Self {
+        interval_ns: 0,
+        netns: 0,
+        ca_words: 0,
+        retransmit_err_arg: 0,
+        _pad: 0,
+    };
+}

@@ -1,0 +1,83 @@
+//! What became of a program's run: one counter each, so that nothing vanishes uncounted (SPEC §8).
+
+/// The kernel programs, in the order of their counters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Program {
+    Probe = 0,
+    Retransmit = 1,
+    RetransmitSynack = 2,
+    SetState = 3,
+    Destroy = 4,
+    CongState = 5,
+    Sweep = 6,
+}
+
+impl Program {
+    pub const ALL: [Self; 7] = [
+        Self::Probe,
+        Self::Retransmit,
+        Self::RetransmitSynack,
+        Self::SetState,
+        Self::Destroy,
+        Self::CongState,
+        Self::Sweep,
+    ];
+
+    /// The program's name in the object file.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Probe => "on_probe",
+            Self::Retransmit => "on_retransmit",
+            Self::RetransmitSynack => "on_synack",
+            Self::SetState => "on_set_state",
+            Self::Destroy => "on_destroy",
+            Self::CongState => "on_cong_state",
+            Self::Sweep => "on_sweep",
+        }
+    }
+
+    /// The hook it sits on: a BTF tracepoint, or the iterator's type.
+    pub const fn hook(self) -> &'static str {
+        match self {
+            Self::Probe => "tcp_probe",
+            Self::Retransmit => "tcp_retransmit_skb",
+            Self::RetransmitSynack => "tcp_retransmit_synack",
+            Self::SetState => "inet_sock_set_state",
+            Self::Destroy => "tcp_destroy_sock",
+            Self::CongState => "tcp_cong_state_set",
+            Self::Sweep => "tcp",
+        }
+    }
+
+    /// Whether the tool is of use without it.
+    pub const fn required(self) -> bool {
+        !matches!(self, Self::CongState)
+    }
+}
+
+/// How one run of a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Outcome {
+    /// A record was handed over.
+    Kept = 0,
+    /// Nothing to report yet: the flow's interval has not passed, or nothing changed since its last record.
+    Suppressed = 1,
+    /// Not asked for: another namespace, not TCP, never connected.
+    Filtered = 2,
+    /// The record could not be made: no socket storage.
+    Failed = 3,
+    /// The ring had no room.
+    Dropped = 4,
+}
+
+/// Counters of one program on one CPU. `attempted` is raised on entry, one other at the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Counters {
+    pub attempted: u64,
+    /// Indexed by [`Outcome`].
+    pub outcome: [u64; 5],
+    pub _pad: [u64; 2],
+}

@@ -1,0 +1,1 @@
+//! observer: a live TCP flow observer for Linux.
