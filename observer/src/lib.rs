@@ -1,1 +1,4 @@
 //! observer: a live TCP flow observer for Linux.
+
+pub mod event;
+pub mod units;

@@ -1,0 +1,127 @@
+//! What is observed of the host: kernel, sysctls, devices and the qdiscs really attached.
+
+use std::collections::BTreeMap;
+
+/// A device: indexes are per network namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeviceId {
+    /// Inode number of the namespace.
+    pub netns: u32,
+    pub ifindex: u32,
+}
+
+/// The machine, as far as it bears on TCP.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Host {
+    pub hostname: String,
+    /// `uname -r`.
+    pub kernel: String,
+    /// Namespace the sysctls were read in.
+    pub netns: u32,
+    /// Ticks per second of the kernel, which user space is not told (TRAPS 41).
+    pub hz: Option<u32>,
+    /// CPUs online.
+    pub cpus: u32,
+    /// `net.core.default_qdisc`: what a new device gets, not what is attached (TRAPS 12).
+    pub default_qdisc: Option<String>,
+    /// `net.ipv4.tcp_congestion_control`.
+    pub default_cc: Option<String>,
+    pub available_cc: Vec<String>,
+    /// Dotted name to value; `None` = this kernel has no such setting, or it cannot be read.
+    pub sysctls: BTreeMap<String, Option<String>>,
+}
+
+/// A network device and its qdiscs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    pub id: DeviceId,
+    pub name: String,
+    pub mtu: u32,
+    /// Administratively up.
+    pub up: bool,
+    /// `IFLA_LINKINFO` kind (`veth`, `bridge`); `None` for plain ones.
+    pub kind: Option<String>,
+    pub tx_queues: u32,
+    /// All qdiscs of the device in the kernel's order, root first.
+    pub qdiscs: Vec<Qdisc>,
+}
+
+/// One qdisc as `tc -s qdisc` shows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Qdisc {
+    pub kind: String,
+    /// `major:minor`, 16 bits each.
+    pub handle: u32,
+    /// `TC_H_ROOT` = 0xffffffff, `TC_H_INGRESS`/`TC_H_CLSACT` = 0xfffffff1.
+    pub parent: u32,
+    pub bytes: u64,
+    pub packets: u64,
+    pub drops: u64,
+    pub overlimits: u64,
+    pub requeues: u64,
+    /// Levels.
+    pub backlog_bytes: u64,
+    pub backlog_packets: u64,
+    /// Kind-specific counters by `tc`'s names (`throttled`, `flows_plimit`, `ecn_mark` …).
+    pub extra: BTreeMap<String, u64>,
+}
+
+/// `TC_H_ROOT`.
+pub const TC_H_ROOT: u32 = 0xffff_ffff;
+/// `TC_H_INGRESS`, `TC_H_CLSACT`.
+pub const TC_H_INGRESS: u32 = 0xffff_fff1;
+
+impl Qdisc {
+    /// `8001:` as `tc` writes it.
+    pub fn handle_text(&self) -> String {
+        let (major, minor) = (self.handle >> 16, self.handle & 0xffff);
+        if minor == 0 {
+            format!("{major:x}:")
+        } else {
+            format!("{major:x}:{minor:x}")
+        }
+    }
+}
+
+impl Device {
+    /// The root qdisc as it acts on flows: for `mq`, whose own counters may be empty, its children summed, under the
+    /// children's kind when they agree (TRAPS 12). `None` when nothing is attached (`noqueue` is something).
+    pub fn egress(&self) -> Option<Qdisc> {
+        let root = self.qdiscs.iter().find(|q| q.parent == TC_H_ROOT)?;
+        if root.kind != "mq" && root.kind != "mqprio" {
+            return Some(root.clone());
+        }
+        let major = root.handle >> 16;
+        let children: Vec<&Qdisc> = self
+            .qdiscs
+            .iter()
+            .filter(|q| q.parent >> 16 == major && q.parent & 0xffff != 0)
+            .collect();
+        let Some(first) = children.first() else {
+            return Some(root.clone());
+        };
+        let mut sum = Qdisc {
+            kind: if children.iter().all(|q| q.kind == first.kind) {
+                first.kind.clone()
+            } else {
+                root.kind.clone()
+            },
+            handle: root.handle,
+            parent: TC_H_ROOT,
+            ..Qdisc::default()
+        };
+        for child in children {
+            sum.bytes += child.bytes;
+            sum.packets += child.packets;
+            sum.drops += child.drops;
+            sum.overlimits += child.overlimits;
+            sum.requeues += child.requeues;
+            sum.backlog_bytes += child.backlog_bytes;
+            sum.backlog_packets += child.backlog_packets;
+            for (name, value) in &child.extra {
+                *sum.extra.entry(name.clone()).or_default() += value;
+            }
+        }
+        Some(sum)
+    }
+}

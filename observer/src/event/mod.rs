@@ -1,0 +1,104 @@
+//! The domain's events: what every source yields, the model folds, and nothing else speaks.
+
+mod flow;
+mod host;
+
+pub use flow::*;
+pub use host::*;
+
+use crate::units::Mono;
+
+/// One observation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    pub time: Mono,
+    /// The flow it is of; `None` for what concerns the host or the tool.
+    pub flow: Option<FlowId>,
+    pub payload: Payload,
+}
+
+/// What was observed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Payload {
+    /// The first event of a flow. Its attributes follow as soon as they are known.
+    Opened(Opened),
+    /// What changes rarely, whole, whenever part of it changed.
+    Attributes(Box<Attributes>),
+    Sample(Box<Sample>),
+    Retransmit(Retransmit),
+    State(StateChange),
+    CaState(CaStateChange),
+    /// The last event of a flow; its final [`Sample`] came just before.
+    Closed,
+    /// Who holds the socket; empty = nobody any more.
+    Owners(Vec<Process>),
+    Host(Box<Host>),
+    /// A device with the qdiscs really attached, whole, with counters.
+    Device(Box<Device>),
+    /// A device that is gone.
+    DeviceGone(DeviceId),
+    /// Events of a flow (or of unknown flows) that are known to have been lost.
+    Gap(Gap),
+    /// What became of the programs' runs so far.
+    Counters(Box<Counters>),
+    /// Carries time forward when nothing happens.
+    Tick,
+    Note(Note),
+}
+
+/// Holes in a flow's numbering.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// Records missing.
+    pub missing: u64,
+}
+
+/// Totals since the programs were attached, per program (SPEC §8).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    pub programs: Vec<ProgramCounters>,
+}
+
+/// `attempted = kept + suppressed + filtered + failed + dropped + missed`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProgramCounters {
+    pub program: String,
+    /// Own entry counter + `missed`.
+    pub attempted: u64,
+    pub kept: u64,
+    pub suppressed: u64,
+    pub filtered: u64,
+    pub failed: u64,
+    pub dropped: u64,
+    /// The kernel's `recursion_misses`: no program can count these itself (TRAPS 29).
+    pub missed: u64,
+    /// `run_time_ns` of the kernel's statistics; `None` while they are off.
+    pub run_time_ns: Option<u64>,
+}
+
+impl Counters {
+    /// Events that should have come and did not: failed, dropped and missed.
+    pub fn lost(&self) -> u64 {
+        self.programs
+            .iter()
+            .map(|p| p.failed + p.dropped + p.missed)
+            .sum()
+    }
+}
+
+/// Something a person should know that is no figure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    pub kind: NoteKind,
+    pub text: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum NoteKind {
+    /// A retransmission attempt that the kernel did not count (TRAPS 42).
+    Attempt,
+    /// A part of the tool does not work here: hook missing, field absent, qdisc unreadable.
+    Degraded,
+    /// Anything else.
+    Info,
+}
