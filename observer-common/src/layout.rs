@@ -60,7 +60,7 @@ macro_rules! fields {
     };
 }
 
-use Kind::{Bits, Bytes, Pointer, U16, U32, U64, U8};
+use Kind::{Bits, Bytes, Pointer, U8, U16, U32, U64};
 
 fields! {
     // Identity. `sock_common` lies at offset 0 of `sock`, `inet_sock`, `inet_connection_sock` and `tcp_sock`.

@@ -81,3 +81,10 @@ pub struct Counters {
     pub outcome: [u64; 5],
     pub _pad: [u64; 2],
 }
+
+/// Counters of all programs on one CPU, indexed by [`Program`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct ProgramsCounters {
+    pub program: [Counters; 7],
+}

@@ -50,7 +50,8 @@ pub struct Header {
     pub ca_state: u8,
     /// Bits of [`flags`].
     pub flags: u32,
-    pub _pad: u32,
+    /// `tcp_jiffies32` when this was read, for the limit clocks (TRAPS 35).
+    pub jiffies: u32,
 }
 
 /// Bits of [`Header::flags`].
@@ -116,8 +117,6 @@ pub struct Body {
     /// Jiffies: busy, rwnd-limited, sndbuf-limited; the running segment is not in them (TRAPS 35).
     pub chrono_stat: [u32; 3],
     pub chrono_start: u32,
-    /// `tcp_jiffies32` when this was read.
-    pub jiffies: u32,
     pub mss_cache: u32,
     pub sndbuf: u32,
     pub rcvbuf: u32,
@@ -278,7 +277,7 @@ pub struct CongState {
 const _: () = {
     assert!(size_of::<Header>() == 40);
     assert!(size_of::<FlowKey>() == 40);
-    assert!(size_of::<Body>() == 6 * 8 + 44 * 4 + 12 + CA_WORDS * 8 + 4);
+    assert!(size_of::<Body>() == 6 * 8 + 43 * 4 + 12 + CA_WORDS * 8);
     assert!(size_of::<Attributes>() == 40 + 8 + 16 + 32 + 16 + 20 + 8 + 8 + 4);
     assert!(size_of::<Sample>() % 8 == 0);
     assert!(size_of::<Full>() % 8 == 0);

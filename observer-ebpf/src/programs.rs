@@ -1,0 +1,372 @@
+//! What each hook does: decide, read, hand over. One function a hook.
+
+use aya_ebpf::helpers::generated;
+use observer_common::layout::Field;
+use observer_common::outcome::{Outcome, Program};
+use observer_common::wire::{
+    CongState, Full, Header, RecordKind, Retransmit, State, SynAck, flags,
+};
+
+use crate::emit::{self, flow_state, header, is_listener, is_wanted, jiffies, submit, tcp_sock};
+use crate::kind::classify;
+use crate::maps::{CONTROL, FlowState, LISTENER, SEEN, SLOT, SLOTS, SWEEP_RECORD, Slot};
+use crate::pace::is_due;
+use crate::reader::{self, Kernel, argument, object};
+use crate::{sock, tcp};
+
+const SYN_RECV: u8 = 3;
+const CLOSE: u8 = 7;
+const LISTEN: u8 = 10;
+
+/// The slot of a socket in front of its storage.
+#[inline(always)]
+fn slot(tp: Kernel) -> *mut Slot {
+    let index = tp.u32(Field::Hash) as usize & (SLOTS - 1);
+    // SAFETY: the index is masked to the array.
+    unsafe { (&raw mut SLOT).cast::<Slot>().add(index) }
+}
+
+/// `tcp_probe(sk, skb)`: an incoming segment in ESTABLISHED, before it is processed.
+#[inline(always)]
+pub fn probe(context: *const u64) -> Outcome {
+    let Some(sk) = object(context, 0) else {
+        return Outcome::Failed;
+    };
+    let Some(tp) = tcp_sock(sk) else {
+        return Outcome::Filtered;
+    };
+    let interval_us = reader::interval_ns() / 1000;
+    let mstamp = tp.u64(Field::Mstamp);
+    let slot = slot(tp);
+    // Comparing and storing the pointer is all the verifier allows, and all that is needed.
+    let me = sk.as_ptr() as u64;
+    // SAFETY: inside the array; a torn reading costs one sample more or less.
+    let (owner, last) = unsafe { ((*slot).sk, (*slot).mstamp) };
+    if owner == me && !is_due(mstamp, last, interval_us) {
+        return Outcome::Suppressed;
+    }
+    let netns = sock::netns(tp);
+    if !is_wanted(netns) {
+        return Outcome::Filtered;
+    }
+    let Some(state) = flow_state(sk, true) else {
+        return Outcome::Failed;
+    };
+    if state.flags & SEEN != 0 && !is_due(mstamp, state.mstamp, interval_us) {
+        // SAFETY: as above.
+        unsafe {
+            (*slot).sk = me;
+            (*slot).mstamp = state.mstamp;
+        }
+        return Outcome::Suppressed;
+    }
+    // SAFETY: as above.
+    unsafe {
+        (*slot).sk = me;
+        (*slot).mstamp = mstamp;
+    }
+    emit::sample(Program::Probe, sk, tp, netns, state, false)
+}
+
+/// How much the socket's totals rose since a record last looked (TRAPS 3).
+#[inline(always)]
+fn rise(state: &mut FlowState, tp: Kernel, gso_segs: u32, skb_len: u32) -> (u32, u64) {
+    let total = tp.u32(Field::TotalRetrans);
+    let bytes = tp.u64(Field::BytesRetrans);
+    let (segments, sent) = if state.flags & SEEN == 0 {
+        // Nothing was seen of this socket before: the buffer is all there is to go by.
+        let segments = if gso_segs == 0 { 1 } else { gso_segs };
+        (segments.min(total), u64::from(skb_len).min(bytes))
+    } else {
+        (
+            total.wrapping_sub(state.total_retrans),
+            bytes.wrapping_sub(state.bytes_retrans),
+        )
+    };
+    state.total_retrans = total;
+    state.bytes_retrans = bytes;
+    (segments, sent)
+}
+
+/// `tcp_retransmit_skb(sk, skb[, err])`: after the attempt; totals are already raised, `retrans_out` is not.
+#[inline(always)]
+pub fn retransmit(context: *const u64) -> Outcome {
+    let (Some(sk), Some(skb)) = (object(context, 0), object(context, 1)) else {
+        return Outcome::Failed;
+    };
+    let Some(tp) = tcp_sock(sk) else {
+        return Outcome::Filtered;
+    };
+    let netns = sock::netns(tp);
+    if !is_wanted(netns) {
+        return Outcome::Filtered;
+    }
+    let Some(state) = flow_state(sk, true) else {
+        return Outcome::Failed;
+    };
+    let gso_segs = u32::from(skb.within::<u16>(Field::SkbCb, Field::CbGsoSegs));
+    let skb_len = skb.u32(Field::SkbLen);
+    let (segments, bytes) = rise(state, tp, gso_segs, skb_len);
+    let mut header = header(
+        Program::Retransmit,
+        RecordKind::Retransmit,
+        sk,
+        tp,
+        netns,
+        state,
+    );
+    // Two places in the argument list would need two programs on old kernels; there is one, or none.
+    let err = if reader::retransmit_err_arg() == 2 {
+        header.flags |= flags::HAS_ERR;
+        argument(context, 2) as i32
+    } else {
+        0
+    };
+    // The flow has losses: let its next ACK report.
+    // SAFETY: inside the array.
+    unsafe { (*slot(tp)).sk = 0 };
+    let tcp_flags: u8 = skb.within(Field::SkbCb, Field::CbFlags);
+    let pending = tp.bits(Field::Pending);
+    submit::<Retransmit>(|record| {
+        record.header = header;
+        sock::fill_key(&mut record.key, tp, true);
+        record.bytes_retrans = state.bytes_retrans;
+        record.bytes = bytes;
+        record.total_retrans = state.total_retrans;
+        record.segments = segments;
+        record.seq = skb.within(Field::SkbCb, Field::CbSeq);
+        record.end_seq = skb.within(Field::SkbCb, Field::CbEndSeq);
+        record.skb_len = skb_len;
+        record.gso_segs = gso_segs;
+        record.err = err;
+        record.snd_una = tp.u32(Field::SndUna);
+        record.cwnd = tp.u32(Field::Cwnd);
+        record.ssthresh = tp.u32(Field::Ssthresh);
+        record.srtt_us8 = tp.u32(Field::Srtt);
+        record.min_rtt_us = tp.u32(Field::MinRtt);
+        record.rack_rtt_us = tp.u32(Field::RackRtt);
+        record.kind = classify(header.state, tcp_flags, header.ca_state, pending) as u8;
+        record.pending = pending;
+        record.tcp_flags = tcp_flags;
+        record.retransmits = tp.bits(Field::Retransmits);
+    })
+}
+
+/// `tcp_retransmit_synack(sk, req)`: one segment. The request's cookie goes to the accepted socket, its number comes
+/// from the listener.
+#[inline(always)]
+pub fn synack(context: *const u64) -> Outcome {
+    let (Some(sk), Some(req)) = (object(context, 0), object(context, 1)) else {
+        return Outcome::Failed;
+    };
+    let Some(tp) = tcp_sock(sk) else {
+        return Outcome::Filtered;
+    };
+    let netns = sock::netns(tp);
+    if !is_wanted(netns) {
+        return Outcome::Filtered;
+    }
+    let Some(state) = flow_state(sk, true) else {
+        return Outcome::Failed;
+    };
+    if tp.u8(Field::State) == LISTEN {
+        state.flags |= LISTENER;
+    }
+    let listener = header(
+        Program::RetransmitSynack,
+        RecordKind::SynAck,
+        sk,
+        tp,
+        netns,
+        state,
+    );
+    let header = Header {
+        // SAFETY: a request starts with the same `sock_common` as a socket.
+        cookie: unsafe { generated::bpf_get_socket_cookie(req.as_ptr()) },
+        state: SYN_RECV,
+        flags: 0,
+        ..listener
+    };
+    submit::<SynAck>(|record| {
+        record.header = header;
+        sock::fill_key(&mut record.key, req, false);
+        record.listener = listener.cookie;
+        record.num_retrans = req.bits(Field::ReqNumRetrans);
+        record.num_timeout = req.bits(Field::ReqNumTimeout);
+        record._pad = [0; 6];
+    })
+}
+
+/// `inet_sock_set_state(sk, old, new)`.
+#[inline(always)]
+pub fn set_state(context: *const u64) -> Outcome {
+    let Some(sk) = object(context, 0) else {
+        return Outcome::Failed;
+    };
+    let (old, new) = (argument(context, 1) as u8, argument(context, 2) as u8);
+    let Some(tp) = tcp_sock(sk) else {
+        return Outcome::Filtered;
+    };
+    if old == LISTEN && new == SYN_RECV {
+        // The clone of a listener: its cookie is overwritten later, so a record now would invent a flow. The next
+        // change tells.
+        return Outcome::Suppressed;
+    }
+    if old == LISTEN || new == LISTEN {
+        return Outcome::Filtered;
+    }
+    let netns = sock::netns(tp);
+    if !is_wanted(netns) {
+        return Outcome::Filtered;
+    }
+    let Some(state) = flow_state(sk, true) else {
+        return Outcome::Failed;
+    };
+    let header = header(Program::SetState, RecordKind::State, sk, tp, netns, state);
+    submit::<State>(|record| {
+        record.header = header;
+        sock::fill_key(&mut record.key, tp, true);
+        record.old = old;
+        record.new = new;
+        record._pad = [0; 2];
+        record.total_retrans = tp.u32(Field::TotalRetrans);
+        record.bytes_retrans = tp.u64(Field::BytesRetrans);
+    })
+}
+
+/// `tcp_destroy_sock(sk)`: the flow's last record, with its final counters.
+#[inline(always)]
+pub fn destroy(context: *const u64) -> Outcome {
+    let Some(sk) = object(context, 0) else {
+        return Outcome::Failed;
+    };
+    let Some(tp) = tcp_sock(sk) else {
+        return Outcome::Filtered;
+    };
+    let netns = sock::netns(tp);
+    if !is_wanted(netns) {
+        return Outcome::Filtered;
+    }
+    let connected = tp.u16(Field::RemotePort) != 0;
+    // A socket that was never connected has no state here and is no flow.
+    let Some(state) = flow_state(sk, connected) else {
+        return if connected {
+            Outcome::Failed
+        } else {
+            Outcome::Filtered
+        };
+    };
+    if is_listener(state) {
+        return Outcome::Filtered;
+    }
+    let slot = slot(tp);
+    // SAFETY: inside the array. The memory may be another socket's soon.
+    unsafe {
+        if (*slot).sk == sk.as_ptr() as u64 {
+            (*slot).sk = 0;
+        }
+    }
+    emit::sample(Program::Destroy, sk, tp, netns, state, true)
+}
+
+/// `tcp_cong_state_set(sk, ca_state)`: before the change.
+#[inline(always)]
+pub fn cong_state(context: *const u64) -> Outcome {
+    let Some(sk) = object(context, 0) else {
+        return Outcome::Failed;
+    };
+    let new = argument(context, 1) as u8;
+    let Some(tp) = tcp_sock(sk) else {
+        return Outcome::Filtered;
+    };
+    let netns = sock::netns(tp);
+    if !is_wanted(netns) {
+        return Outcome::Filtered;
+    }
+    if tp.bits(Field::CaState) == new {
+        // Set again to what it is.
+        return Outcome::Suppressed;
+    }
+    let Some(state) = flow_state(sk, true) else {
+        return Outcome::Failed;
+    };
+    let header = header(
+        Program::CongState,
+        RecordKind::CongState,
+        sk,
+        tp,
+        netns,
+        state,
+    );
+    submit::<CongState>(|record| {
+        record.header = header;
+        record.new = new;
+        record._pad = [0; 3];
+        record.cwnd = tp.u32(Field::Cwnd);
+        record.ssthresh = tp.u32(Field::Ssthresh);
+        record.lost_out = tp.u32(Field::LostOut);
+    })
+}
+
+/// One socket of the `tcp` iterator, locked by the kernel while we look. Listeners, requests and TIME-WAIT are no
+/// flows; a flow whose figures are as the sweep last handed them over is left out.
+#[inline(always)]
+pub fn sweep(context: *const u64) -> Outcome {
+    let Some(meta) = object(context, 0) else {
+        return Outcome::Failed;
+    };
+    // The end of the dump.
+    let Some(sk) = object(context, 1) else {
+        return Outcome::Filtered;
+    };
+    let Some(tp) = tcp_sock(sk) else {
+        return Outcome::Filtered;
+    };
+    let tcp_state = tp.u8(Field::State);
+    if tcp_state == LISTEN || (tcp_state == CLOSE && tp.u16(Field::RemotePort) == 0) {
+        return Outcome::Filtered;
+    }
+    let netns = sock::netns(tp);
+    if !is_wanted(netns) {
+        return Outcome::Filtered;
+    }
+    let Some(state) = flow_state(sk, true) else {
+        return Outcome::Failed;
+    };
+    let signature = tcp::signature(tp, jiffies());
+    let attributes = sock::attributes_signature(tp);
+    let ca_ops = tp.address(Field::CaOps);
+    let all = CONTROL.get(0).is_some_and(|all| *all != 0);
+    if !all && signature == state.swept && attributes == state.attributes && ca_ops == state.ca_ops
+    {
+        return Outcome::Suppressed;
+    }
+    let before = (state.number, state.flags);
+    let header = header(Program::Sweep, RecordKind::Full, sk, tp, netns, state);
+    let record: *mut Full = &raw mut SWEEP_RECORD;
+    // SAFETY: one iterator runs at a time; the buffer has no other user.
+    let record = unsafe { &mut *record };
+    record.header = header;
+    tcp::fill_body(&mut record.body, tp);
+    sock::fill_attributes(&mut record.attributes, tp);
+    // SAFETY: the first word of the iterator's meta is its seq_file.
+    let seq = unsafe {
+        core::ptr::read_volatile(meta.as_ptr().cast::<*mut aya_ebpf::bindings::seq_file>())
+    };
+    // SAFETY: a buffer of that size.
+    let written = unsafe {
+        generated::bpf_seq_write(seq, (&raw const *record).cast(), size_of::<Full>() as u32)
+    };
+    if written != 0 {
+        // No room left in this read: the kernel calls again for the same socket.
+        (state.number, state.flags) = before;
+        return Outcome::Suppressed;
+    }
+    state.swept = signature;
+    state.attributes = attributes;
+    state.ca_ops = ca_ops;
+    state.mstamp = tp.u64(Field::Mstamp);
+    state.total_retrans = record.body.total_retrans;
+    state.bytes_retrans = record.body.bytes_retrans;
+    Outcome::Kept
+}

@@ -1,0 +1,156 @@
+//! Loads of kernel fields at the offsets user space resolved.
+//!
+//! The verifier knows the read-only globals' values: an absent field's branch vanishes, and a load at a constant
+//! offset from a typed pointer is checked against the kernel's own types. A field that this kernel lacks reads as 0;
+//! user space knows the layout and turns that into «unknown».
+
+use core::ptr::read_volatile;
+
+use observer_common::config::ProbeConfig;
+use observer_common::layout::{ABSENT, Field, Layout};
+
+#[unsafe(no_mangle)]
+static LAYOUT: Layout = Layout::EMPTY;
+
+#[unsafe(no_mangle)]
+static CONFIG: ProbeConfig = ProbeConfig::DEFAULT;
+
+macro_rules! config {
+    ($name:ident: $type:ty) => {
+        #[inline(always)]
+        pub fn $name() -> $type {
+            // SAFETY: a valid static; volatile, because user space writes it before load.
+            unsafe { read_volatile(&raw const CONFIG.$name) }
+        }
+    };
+}
+
+config!(interval_ns: u64);
+config!(netns: u32);
+config!(ca_words: u32);
+config!(retransmit_err_arg: u32);
+
+/// A typed kernel pointer as the verifier sees it: a structure, not memory of ours.
+#[derive(Clone, Copy)]
+pub struct Kernel(*const u8);
+
+impl Kernel {
+    /// `pointer` comes from a hook's argument, a cast helper or a field.
+    #[inline(always)]
+    pub fn new(pointer: *const u8) -> Option<Self> {
+        if pointer.is_null() {
+            None
+        } else {
+            Some(Self(pointer))
+        }
+    }
+
+    #[inline(always)]
+    pub fn as_ptr(self) -> *mut core::ffi::c_void {
+        self.0.cast_mut().cast()
+    }
+
+    #[inline(always)]
+    fn at(self, field: Field, extra: usize) -> Option<*const u8> {
+        // SAFETY: in bounds of a static array.
+        let offset = unsafe { read_volatile(&raw const LAYOUT.offset[field as usize]) };
+        if offset == ABSENT {
+            None
+        } else {
+            Some(self.0.wrapping_add(offset as usize + extra))
+        }
+    }
+
+    #[inline(always)]
+    fn load<T: Copy + Default>(self, field: Field, extra: usize) -> T {
+        match self.at(field, extra) {
+            // SAFETY: the verifier checks the place against the kernel's types; a fault reads as 0.
+            Some(place) => unsafe { read_volatile(place.cast::<T>()) },
+            None => T::default(),
+        }
+    }
+
+    #[inline(always)]
+    pub fn u8(self, field: Field) -> u8 {
+        self.load(field, 0)
+    }
+
+    #[inline(always)]
+    pub fn u16(self, field: Field) -> u16 {
+        self.load(field, 0)
+    }
+
+    #[inline(always)]
+    pub fn u32(self, field: Field) -> u32 {
+        self.load(field, 0)
+    }
+
+    #[inline(always)]
+    pub fn u64(self, field: Field) -> u64 {
+        self.load(field, 0)
+    }
+
+    /// Element `index` of an array of `u32` that starts at the field.
+    #[inline(always)]
+    pub fn u32_at(self, field: Field, index: usize) -> u32 {
+        self.load(field, index * 4)
+    }
+
+    /// Element `index` of an array of `u64` that starts at the field.
+    #[inline(always)]
+    pub fn u64_at(self, field: Field, index: usize) -> u64 {
+        self.load(field, index * 8)
+    }
+
+    /// A field inside a buffer at `base`, as `TCP_SKB_CB` lies in `sk_buff.cb`.
+    #[inline(always)]
+    pub fn within<T: Copy + Default>(self, base: Field, field: Field) -> T {
+        // SAFETY: in bounds of a static array.
+        let inner = unsafe { read_volatile(&raw const LAYOUT.offset[field as usize]) };
+        self.load(base, inner as usize)
+    }
+
+    /// A bit field, or the low byte of an integer.
+    #[inline(always)]
+    pub fn bits(self, field: Field) -> u8 {
+        let byte: u8 = self.load(field, 0);
+        // SAFETY: in bounds of static arrays.
+        let (shift, mask) = unsafe {
+            (
+                read_volatile(&raw const LAYOUT.shift[field as usize]),
+                read_volatile(&raw const LAYOUT.mask[field as usize]),
+            )
+        };
+        (byte >> (shift & 7)) & mask
+    }
+
+    /// The object a pointer field leads to.
+    #[inline(always)]
+    pub fn follow(self, field: Field) -> Option<Self> {
+        match self.at(field, 0) {
+            // SAFETY: as in `load`.
+            Some(place) => Self::new(unsafe { read_volatile(place.cast::<*const u8>()) }),
+            None => None,
+        }
+    }
+
+    /// A pointer field as a number, to compare or to send.
+    #[inline(always)]
+    pub fn address(self, field: Field) -> u64 {
+        self.u64(field)
+    }
+}
+
+/// The `n`th argument of a hook. BTF tracepoints and iterators hand over an array of 64-bit words.
+#[inline(always)]
+pub fn argument(context: *const u64, n: usize) -> u64 {
+    // SAFETY: user space checked the hook's argument list before loading.
+    unsafe { read_volatile(context.wrapping_add(n)) }
+}
+
+/// The `n`th argument where it is a pointer to a kernel object.
+#[inline(always)]
+pub fn object(context: *const u64, n: usize) -> Option<Kernel> {
+    // SAFETY: as in `argument`; read as a pointer so that the verifier's type stays with it.
+    Kernel::new(unsafe { read_volatile(context.wrapping_add(n).cast::<*const u8>()) })
+}
