@@ -1,4 +1,5 @@
 //! observer: a live TCP flow observer for Linux.
 
 pub mod event;
+pub mod model;
 pub mod units;

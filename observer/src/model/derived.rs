@@ -1,0 +1,61 @@
+//! Events that no source observes: they follow from the fold.
+
+use super::losses::Burst;
+use crate::event::{FlowId, Phase, SubPhase};
+use crate::units::Mono;
+
+/// Waiting for somebody to take them; beyond this the oldest go, counted.
+const QUEUE: usize = 65_536;
+
+/// A BBR phase with its part.
+pub type PhasePair = (Phase, Option<SubPhase>);
+
+/// BBR changed its phase, or the part of PROBE_BW.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PhaseChange {
+    pub old: PhasePair,
+    /// When the old one was first seen.
+    pub since: Mono,
+    pub new: PhasePair,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DerivedKind {
+    Phase(PhaseChange),
+    /// A burst, told when it has ended.
+    Burst(Burst),
+}
+
+/// One derived event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Derived {
+    /// When it was told: for a burst that is after its end.
+    pub time: Mono,
+    pub flow: FlowId,
+    pub kind: DerivedKind,
+}
+
+/// Derived events in the order in which they came about.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Queue {
+    waiting: std::collections::VecDeque<Derived>,
+    dropped: u64,
+}
+
+impl Queue {
+    pub fn push(&mut self, derived: Derived) {
+        if self.waiting.len() == QUEUE {
+            self.waiting.pop_front();
+            self.dropped += 1;
+        }
+        self.waiting.push_back(derived);
+    }
+
+    pub fn take(&mut self) -> Vec<Derived> {
+        std::mem::take(&mut self.waiting).into()
+    }
+
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+}

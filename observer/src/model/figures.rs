@@ -1,0 +1,135 @@
+//! The derived figures of a flow (SPEC §3), all from one reading of the model.
+
+use super::Model;
+use super::flow::Flow;
+use super::limit::{self, Evidence, LimitShares, LimitedBy};
+use super::rates::Interval;
+use crate::event::CcState;
+use crate::units::Mono;
+
+/// The bottleneck's bandwidth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BtlBw {
+    /// Bytes per second.
+    pub bytes_per_s: u64,
+    /// Not the algorithm's own: the largest non-app-limited delivery rate of 10 RTTs.
+    pub estimated: bool,
+}
+
+/// What follows from a flow's readings, now. `None` = unknown; rates are bits per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Figures {
+    /// Age of the newest reading, µs; of a closed flow at its end.
+    pub sample_age_us: Option<u64>,
+    /// What the rates were measured over, ns.
+    pub measured_ns: Option<u64>,
+    /// Bytes newly acknowledged ÷ time.
+    pub throughput_bps: Option<u64>,
+    /// Bytes received in order ÷ time: the other direction.
+    pub received_bps: Option<u64>,
+    /// Bytes retransmitted ÷ bytes sent over the window; `None` when nothing was sent in it.
+    pub retrans_rate: Option<f64>,
+    /// Segments retransmitted ÷ segments sent with data, over the same window.
+    pub retrans_rate_segments: Option<f64>,
+    /// Bytes retransmitted ÷ bytes sent since birth.
+    pub retrans_rate_life: Option<f64>,
+    pub inflight_segments: Option<u32>,
+    pub inflight_bytes: Option<u64>,
+    pub btlbw: Option<BtlBw>,
+    /// BtlBw × the kernel's min RTT.
+    pub bdp_bytes: Option<u64>,
+    /// inflight ÷ BDP.
+    pub bdp_fill: Option<f64>,
+    pub queueing_delay_us: Option<u32>,
+    /// An app-limited bubble is in flight; where that is not told, the last rate sample was app-limited.
+    pub app_limited: Option<bool>,
+    pub limit_shares: Option<LimitShares>,
+    pub limit: LimitedBy,
+}
+
+impl Model {
+    /// The moment that `flow`'s figures are of: now, or its end.
+    fn moment(&self, flow: &Flow) -> Mono {
+        flow.closed_at().map_or(self.now, |end| end.min(self.now))
+    }
+
+    /// What happened to `flow` over the last window: rates are made from this.
+    pub fn interval(&self, flow: &Flow) -> Option<Interval> {
+        flow.readings.over(self.window, self.moment(flow))
+    }
+
+    /// Bits newly acknowledged per second, over the window. Part of [`Model::figures`], alone for sorting.
+    pub fn throughput_bps(&self, flow: &Flow) -> Option<u64> {
+        let interval = self.interval(flow)?;
+        Some(interval.bps(interval.acked?))
+    }
+
+    /// BBR's own estimate, or the windowed maximum of delivery rates.
+    pub fn btlbw(&self, flow: &Flow) -> Option<BtlBw> {
+        let own = match &flow.sample()?.cc {
+            Some(CcState::Bbr(bbr)) => bbr.btlbw,
+            _ => None,
+        };
+        match own {
+            Some(bytes_per_s) => Some(BtlBw {
+                bytes_per_s,
+                estimated: false,
+            }),
+            None => flow
+                .max_rate
+                .get(self.moment(flow))
+                .map(|bytes_per_s| BtlBw {
+                    bytes_per_s,
+                    estimated: true,
+                }),
+        }
+    }
+
+    /// Everything derived of `flow`.
+    pub fn figures(&self, flow: &Flow) -> Figures {
+        let now = self.moment(flow);
+        let interval = self.interval(flow);
+        let btlbw = self.btlbw(flow);
+        let inflight_bytes = flow.inflight_bytes();
+        let bdp_bytes = btlbw
+            .zip(flow.sample().and_then(|s| s.min_rtt_us))
+            .map(|(bw, min_rtt)| bdp(bw.bytes_per_s, min_rtt));
+        let bdp_fill = inflight_bytes
+            .zip(bdp_bytes)
+            .and_then(|(inflight, bdp)| super::rates::ratio(inflight, bdp));
+        let throughput_bps = interval.and_then(|i| Some(i.bps(i.acked?)));
+        let hz = self.host().and_then(|host| host.hz);
+        let limit_shares = limit::shares(flow, self.window, hz, now);
+        let evidence = Evidence {
+            shares: limit_shares,
+            throughput_bps,
+            bdp_fill,
+        };
+        Figures {
+            sample_age_us: flow.sampled_at().map(|at| now.since(at) / 1000),
+            measured_ns: interval.map(|i| i.ns),
+            throughput_bps,
+            received_bps: interval.and_then(|i| Some(i.bps(i.received?))),
+            retrans_rate: interval.and_then(|i| i.retrans_rate()),
+            retrans_rate_segments: interval.and_then(|i| i.retrans_rate_segments()),
+            retrans_rate_life: flow.retrans_rate_life(),
+            inflight_segments: flow.inflight_segments(),
+            inflight_bytes,
+            btlbw,
+            bdp_bytes,
+            bdp_fill,
+            queueing_delay_us: flow.queueing_delay_us(),
+            app_limited: flow
+                .sample()
+                .map(|s| s.app_limited.unwrap_or(s.rate_app_limited)),
+            limit_shares,
+            limit: limit::decide(flow, now, evidence),
+        }
+    }
+}
+
+/// Bytes: rate (bytes per second) × time (µs).
+fn bdp(bytes_per_s: u64, us: u32) -> u64 {
+    let bytes = u128::from(bytes_per_s) * u128::from(us) / 1_000_000;
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,374 @@
+//! The fold: events in, what is true of flows, devices and the host now.
+//!
+//! [`Model::apply`] is the only mutation. It cannot fail: what does not fit is counted ([`Model::odd`]). The model
+//! reads no clock; time is that of the events, carried forward by ticks.
+
+mod btlbw;
+mod derived;
+mod figures;
+mod flow;
+mod limit;
+mod losses;
+mod rates;
+mod tally;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+pub use derived::{Derived, DerivedKind, PhaseChange, PhasePair};
+pub use figures::{BtlBw, Figures};
+pub use flow::Flow;
+pub use limit::{LimitShares, LimitedBy};
+pub use losses::{Burst, KINDS, RetransmitSums};
+pub use rates::Interval;
+pub use tally::Noted;
+
+use crate::event::{
+    Counters, Device, DeviceId, Event, FlowId, Host, Opened, Payload, Qdisc, TcpState,
+};
+use crate::units::Mono;
+use flow::Taken;
+
+/// Rates are over this long unless said otherwise.
+pub const WINDOW_NS: u64 = 1_000_000_000;
+/// A closed flow stays visible for this long.
+pub const KEEP_CLOSED_NS: u64 = 10_000_000_000;
+
+/// Everything known now.
+#[derive(Clone, Debug)]
+pub struct Model {
+    window: u64,
+    now: Mono,
+    flows: BTreeMap<FlowId, Box<Flow>>,
+    /// Closed flows in the order of their end.
+    closed: VecDeque<(Mono, FlowId)>,
+    /// Flows with retransmissions that may be a burst.
+    bursting: BTreeSet<FlowId>,
+    hosts: BTreeMap<u32, Host>,
+    /// Namespace of the host told first: the one the observer runs in.
+    home: Option<u32>,
+    devices: BTreeMap<DeviceId, Device>,
+    /// Of retransmissions that belong to no flow in view (SYN-ACKs of listeners).
+    stray: RetransmitSums,
+    tally: tally::Tally,
+    derived: derived::Queue,
+}
+
+impl Default for Model {
+    fn default() -> Self {
+        Self::with_window(WINDOW_NS)
+    }
+}
+
+/// Reading it.
+impl Model {
+    /// Rates over the last `window` nanoseconds.
+    pub fn with_window(window: u64) -> Self {
+        Self {
+            window: window.max(rates::SHORTEST_NS),
+            now: Mono::default(),
+            flows: BTreeMap::new(),
+            closed: VecDeque::new(),
+            bursting: BTreeSet::new(),
+            hosts: BTreeMap::new(),
+            home: None,
+            devices: BTreeMap::new(),
+            stray: RetransmitSums::default(),
+            tally: tally::Tally::default(),
+            derived: derived::Queue::default(),
+        }
+    }
+
+    /// The latest moment of any event.
+    pub fn now(&self) -> Mono {
+        self.now
+    }
+
+    /// Nanoseconds that rates are measured over.
+    pub fn window(&self) -> u64 {
+        self.window
+    }
+
+    /// All flows in view by cookie, which is about the order of their birth; closed ones for [`KEEP_CLOSED_NS`].
+    pub fn flows(&self) -> impl Iterator<Item = &Flow> {
+        self.flows.values().map(|flow| &**flow)
+    }
+
+    pub fn flow(&self, id: FlowId) -> Option<&Flow> {
+        self.flows.get(&id).map(|flow| &**flow)
+    }
+
+    /// Flows that are not closed.
+    pub fn open_flows(&self) -> usize {
+        self.flows.len() - self.closed.len()
+    }
+
+    /// Of the namespace the observer runs in.
+    pub fn host(&self) -> Option<&Host> {
+        self.hosts.get(&self.home?)
+    }
+
+    /// By namespace.
+    pub fn hosts(&self) -> &BTreeMap<u32, Host> {
+        &self.hosts
+    }
+
+    /// All devices, by namespace and index.
+    pub fn devices(&self) -> impl Iterator<Item = &Device> {
+        self.devices.values()
+    }
+
+    pub fn device(&self, id: DeviceId) -> Option<&Device> {
+        self.devices.get(&id)
+    }
+
+    /// The device that `flow` leaves by.
+    pub fn device_of(&self, flow: &Flow) -> Option<&Device> {
+        self.device(flow.attributes()?.device?)
+    }
+
+    /// The qdisc that acts on `flow`: of its own egress device, mq's children summed (TRAPS 12).
+    pub fn qdisc_of(&self, flow: &Flow) -> Option<Qdisc> {
+        self.device_of(flow)?.egress()
+    }
+
+    /// The programs' totals as last told.
+    pub fn counters(&self) -> Option<&Counters> {
+        self.tally.counters.as_ref()
+    }
+
+    /// Events known to be lost: failed + dropped + missed, or the holes in the flows' numbers where these are more
+    /// (a dropped record is such a hole: adding both would count it twice).
+    pub fn lost(&self) -> u64 {
+        self.tally.lost()
+    }
+
+    /// Records missing by the flows' numbers.
+    pub fn gaps(&self) -> u64 {
+        self.tally.gaps
+    }
+
+    /// Events over the last second of event time, ticks left out.
+    pub fn events_per_s(&self) -> u64 {
+        self.tally.per_s()
+    }
+
+    /// Events folded, ticks left out.
+    pub fn events(&self) -> u64 {
+        self.tally.events
+    }
+
+    /// Events that did not fit: older than what is known, of flows not in view, counters that fell.
+    pub fn odd(&self) -> u64 {
+        self.tally.odd
+    }
+
+    /// The latest notes, oldest first.
+    pub fn notes(&self) -> impl DoubleEndedIterator<Item = &Noted> {
+        self.tally.notes.iter()
+    }
+
+    /// What does not work here, one of each.
+    pub fn degraded(&self) -> &[Noted] {
+        &self.tally.degraded
+    }
+
+    /// Retransmissions tried that the kernel did not count (TRAPS 42).
+    pub fn attempts(&self) -> u64 {
+        self.tally.attempts
+    }
+
+    /// Retransmissions of no flow in view: SYN-ACKs of listeners.
+    pub fn stray_retransmits(&self) -> &RetransmitSums {
+        &self.stray
+    }
+
+    /// Derived events that nobody took in time.
+    pub fn derived_dropped(&self) -> u64 {
+        self.derived.dropped()
+    }
+}
+
+/// Folding.
+impl Model {
+    /// Phase changes and retransmit bursts since the last call.
+    pub fn take_derived(&mut self) -> Vec<Derived> {
+        self.derived.take()
+    }
+
+    /// Takes one event in.
+    pub fn apply(&mut self, event: &Event) {
+        self.advance(event.time);
+        if !matches!(event.payload, Payload::Tick) {
+            self.tally.event();
+        }
+        let fits = match &event.payload {
+            Payload::Tick => true,
+            Payload::Host(host) => {
+                self.home.get_or_insert(host.netns);
+                self.hosts.insert(host.netns, (**host).clone());
+                true
+            }
+            Payload::Device(device) => {
+                self.devices.insert(device.id, (**device).clone());
+                true
+            }
+            Payload::DeviceGone(id) => self.devices.remove(id).is_some(),
+            Payload::Counters(counters) => {
+                self.tally.counters = Some((**counters).clone());
+                true
+            }
+            Payload::Note(note) => {
+                self.tally.note(Noted {
+                    time: event.time,
+                    flow: event.flow,
+                    note: note.clone(),
+                });
+                true
+            }
+            Payload::Gap(gap) => {
+                self.tally.gaps = self.tally.gaps.saturating_add(gap.missing);
+                if let Some(flow) = event.flow.and_then(|id| self.flows.get_mut(&id)) {
+                    flow.take_gap(gap.missing);
+                }
+                true
+            }
+            Payload::Opened(opened) => event
+                .flow
+                .is_some_and(|id| self.open(event.time, id, opened)),
+            _ => self.apply_to_flow(event),
+        };
+        if !fits {
+            self.tally.odd += 1;
+        }
+    }
+
+    /// Events of one flow. False when the event does not fit.
+    fn apply_to_flow(&mut self, event: &Event) -> bool {
+        let (time, window) = (event.time, self.window);
+        let hz = self.host().and_then(|host| host.hz);
+        if let Some(id) = event.flow
+            && !self.flows.contains_key(&id)
+        {
+            self.meet(time, id, &event.payload);
+        }
+        let flow = event.flow.and_then(|id| self.flows.get_mut(&id));
+        let Some(flow) = flow else {
+            return self.apply_stray(&event.payload);
+        };
+        let mut derived = None;
+        let fits = match &event.payload {
+            // Who held a short flow is often found out after its end.
+            Payload::Owners(owners) => {
+                flow.take_owners(owners);
+                true
+            }
+            Payload::Attributes(attributes) => {
+                flow.take_attributes(attributes);
+                true
+            }
+            _ if flow.is_closed() => false,
+            Payload::Sample(sample) => {
+                let span = limit::span(window, sample.srtt_us, hz);
+                let (taken, change) = flow.take_sample(time, sample, span);
+                derived = change;
+                taken == Taken::InOrder
+            }
+            Payload::Retransmit(retransmit) => {
+                derived = flow.take_retransmit(time, retransmit);
+                if flow.bursts.pending() {
+                    self.bursting.insert(flow.id());
+                }
+                true
+            }
+            Payload::State(change) => {
+                flow.take_tuple(change.local, change.remote);
+                flow.take_state(time, change.new)
+            }
+            Payload::CaState(change) => flow.take_ca_state(time, change.new),
+            Payload::Closed => {
+                derived = flow.close(time);
+                self.bursting.remove(&flow.id());
+                self.closed.push_back((time, flow.id()));
+                true
+            }
+            _ => false,
+        };
+        let flow = flow.id();
+        if let Some(kind) = derived {
+            self.derived.push(Derived { time, flow, kind });
+        }
+        fits
+    }
+
+    /// A flow whose first event was lost is met by any event that tells its tuple.
+    fn meet(&mut self, time: Mono, id: FlowId, payload: &Payload) {
+        let (local, remote, state) = match payload {
+            Payload::Attributes(a) => (a.local, a.remote, TcpState::Unknown(0)),
+            Payload::State(s) => (s.local, s.remote, s.new),
+            _ => return,
+        };
+        self.tally.odd += 1;
+        let opened = Opened {
+            from_start: false,
+            state,
+            local,
+            remote,
+        };
+        self.flows
+            .insert(id, Box::new(Flow::new(id, time, &opened)));
+    }
+
+    /// Events of flows that are not in view.
+    fn apply_stray(&mut self, payload: &Payload) -> bool {
+        match payload {
+            Payload::Retransmit(retransmit) => {
+                self.stray.add(retransmit);
+                true
+            }
+            // A listener's changes concern no flow of ours.
+            _ => false,
+        }
+    }
+
+    /// A new flow; one that was closed, or opened twice, starts anew.
+    fn open(&mut self, time: Mono, id: FlowId, opened: &Opened) -> bool {
+        let flow = Box::new(Flow::new(id, time, opened));
+        let Some(known) = self.flows.insert(id, flow) else {
+            return true;
+        };
+        if known.is_closed() {
+            self.closed.retain(|&(_, closed)| closed != id);
+        }
+        self.bursting.remove(&id);
+        false
+    }
+
+    /// Carries time forward: bursts end, closed flows go.
+    fn advance(&mut self, time: Mono) {
+        if time <= self.now {
+            return;
+        }
+        self.now = time;
+        self.tally.advance(time);
+        while let Some(&(at, id)) = self.closed.front()
+            && time.since(at) > KEEP_CLOSED_NS
+        {
+            self.closed.pop_front();
+            self.flows.remove(&id);
+        }
+        if self.bursting.is_empty() {
+            return;
+        }
+        let (flows, derived) = (&mut self.flows, &mut self.derived);
+        self.bursting.retain(|id| {
+            let Some(flow) = flows.get_mut(id) else {
+                return false;
+            };
+            if let Some(kind) = flow.expire_burst(time) {
+                let flow = *id;
+                derived.push(Derived { time, flow, kind });
+            }
+            flow.bursts.pending()
+        });
+    }
+}
