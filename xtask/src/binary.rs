@@ -1,0 +1,82 @@
+//! The observer binary: building it, and becoming it.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Error, Result, bail};
+use serde_json::Value;
+
+use crate::checkout::Checkout;
+use crate::machine::{Machine, Privilege};
+use crate::step::{NotHere, say};
+
+/// Builds observer and returns where cargo put it.
+pub fn build(checkout: &Checkout, release: bool) -> Result<PathBuf> {
+    let mut command = checkout.cargo();
+    command
+        .args([
+            "build",
+            "--locked",
+            "--package",
+            "observer",
+            "--bin",
+            "observer",
+        ])
+        .arg("--message-format=json-render-diagnostics")
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit());
+    if release {
+        command.arg("--release");
+    }
+    let output = command.output().context("cannot start cargo")?;
+    if !output.status.success() {
+        bail!("observer does not build");
+    }
+    executable(&String::from_utf8_lossy(&output.stdout)).context("cargo named no binary")
+}
+
+/// The binary's path in cargo's messages.
+fn executable(messages: &str) -> Option<PathBuf> {
+    messages
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|message| message["reason"] == "compiler-artifact")
+        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
+}
+
+/// Replaces this process by observer; returns only when that fails. The exit code, the terminal and
+/// stdout are observer's alone.
+pub fn start(machine: &Machine, binary: &Path, args: &[OsString]) -> Error {
+    let mut command = match &machine.privilege {
+        Privilege::Root => Command::new(binary),
+        Privilege::Sudo(sudo) => {
+            say("starting observer through sudo: loading eBPF programs needs root");
+            let mut command = Command::new(sudo);
+            command.arg("--").arg(binary);
+            command
+        }
+        Privilege::None => {
+            say("starting observer without root: there is no sudo that works here");
+            Command::new(binary)
+        }
+    };
+    let error = command.args(args).exec();
+    NotHere(format!("cannot start {}: {error}", binary.display())).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_binary_is_where_cargo_says() {
+        let messages = r#"{"reason":"compiler-artifact","target":{"name":"aya"},"executable":null}
+not json
+{"reason":"compiler-artifact","target":{"name":"observer"},"executable":"/t/release/observer"}
+{"reason":"build-finished","success":true}"#;
+        assert_eq!(executable(messages), Some("/t/release/observer".into()));
+        assert_eq!(executable(""), None);
+    }
+}
