@@ -1,0 +1,116 @@
+//! Reads what became of the programs' runs: our own counters, and what only the kernel can count.
+
+use std::fs;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use aya::maps::{MapData, PerCpuArray};
+use observer_common::outcome::{self, Program, ProgramsCounters};
+
+use super::load::LoadError;
+use crate::event::{Counters, ProgramCounters};
+
+/// The kernel's own figures on a program, from `/proc/self/fdinfo` (needs no right beyond the descriptor).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelCounts {
+    /// Times the hook fired while the program already ran on that CPU: it was skipped (TRAPS 29). Counted with
+    /// statistics off too.
+    pub recursion_misses: u64,
+    /// Id for `bpftool prog show id`.
+    pub prog_id: u32,
+}
+
+/// Figures of the program behind a descriptor; `None` when `/proc` does not tell.
+pub fn kernel_counts(fd: BorrowedFd<'_>) -> Option<KernelCounts> {
+    let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd())).ok()?;
+    parse_fdinfo(&text)
+}
+
+fn parse_fdinfo(text: &str) -> Option<KernelCounts> {
+    let field = |name: &str| {
+        text.lines()
+            .filter_map(|line| line.split_once(':'))
+            .find(|(key, _)| *key == name)
+            .and_then(|(_, value)| value.trim().parse::<u64>().ok())
+    };
+    Some(KernelCounts {
+        recursion_misses: field("recursion_misses")?,
+        prog_id: u32::try_from(field("prog_id")?).ok()?,
+    })
+}
+
+/// Our own counters, all CPUs summed.
+pub fn own(map: &PerCpuArray<&MapData, ProgramsCounters>) -> Result<ProgramsCounters, LoadError> {
+    let per_cpu = map.get(&0, 0).map_err(|error| LoadError::Map {
+        map: "COUNTERS",
+        source: error,
+    })?;
+    let mut sum = ProgramsCounters::default();
+    for cpu in per_cpu.iter() {
+        for (total, part) in sum.program.iter_mut().zip(&cpu.program) {
+            total.attempted += part.attempted;
+            for (total, part) in total.outcome.iter_mut().zip(part.outcome) {
+                *total += part;
+            }
+        }
+    }
+    Ok(sum)
+}
+
+/// One program's line.
+pub fn of_program(program: Program, own: &outcome::Counters, missed: u64) -> ProgramCounters {
+    let [kept, suppressed, filtered, failed, dropped] = own.outcome;
+    ProgramCounters {
+        program: program.name().to_owned(),
+        attempted: own.attempted + missed,
+        kept,
+        suppressed,
+        filtered,
+        failed,
+        dropped,
+        missed,
+        run_time_ns: None,
+    }
+}
+
+/// All programs that are loaded.
+pub fn all<'a>(
+    own: &ProgramsCounters,
+    loaded: impl Iterator<Item = (Program, &'a aya::programs::ProgramFd)>,
+) -> Counters {
+    let programs = loaded
+        .map(|(program, fd)| {
+            let missed = kernel_counts(fd.as_fd()).map_or(0, |counts| counts.recursion_misses);
+            of_program(program, &own.program[program as usize], missed)
+        })
+        .collect();
+    Counters { programs }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trap_29_recursion_misses_come_from_fdinfo() {
+        let text = "pos:\t0\nflags:\t02000002\nprog_type:\t26\nprog_jited:\t1\nmemlock:\t4096\nprog_id:\t42\n\
+                    run_time_ns:\t0\nrun_cnt:\t0\nrecursion_misses:\t60\nverified_insns:\t9\n";
+        let counts = parse_fdinfo(text).expect("all lines are there");
+        assert_eq!((counts.recursion_misses, counts.prog_id), (60, 42));
+        assert_eq!(parse_fdinfo("prog_id:\t1\n"), None);
+    }
+
+    #[test]
+    fn attempted_includes_what_no_program_can_count() {
+        let own = outcome::Counters {
+            attempted: 15,
+            outcome: [1, 2, 3, 4, 5],
+            ..outcome::Counters::default()
+        };
+        let line = of_program(Program::Probe, &own, 7);
+        assert_eq!(line.attempted, 22);
+        assert_eq!(
+            line.attempted,
+            line.kept + line.suppressed + line.filtered + line.failed + line.dropped + line.missed
+        );
+    }
+}

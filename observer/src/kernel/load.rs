@@ -1,0 +1,324 @@
+//! Loads the programs: rights, BTF, object, globals, verifier, hooks. Each failure says what to do next.
+
+use std::io::Read;
+use std::path::PathBuf;
+
+use aya::maps::{Array, MapData, MapError, PerCpuArray, RingBuf};
+use aya::programs::tp_btf::BtfTracePointLink;
+use aya::programs::{BtfTracePoint, Iter, ProgramError, ProgramFd};
+use aya::{Btf as AyaBtf, Ebpf, EbpfError, EbpfLoader};
+use observer_common::config::ProbeConfig;
+use observer_common::layout::Layout;
+use observer_common::outcome::{Program, ProgramsCounters};
+
+use super::btf::{self, Btf, HookFit};
+use super::{caps, clock, counters, object};
+use crate::event::Counters;
+
+/// What the user asked of the kernel side.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// At least this long between two samples of a flow; 0 = every ACK.
+    pub interval_ns: u64,
+    /// Only this network namespace; `None` = all.
+    pub netns: Option<u32>,
+    /// Bytes of the ring; rounded up to a power of two of pages.
+    pub ring_bytes: u32,
+    /// Where the kernel shows its type information, its own and its modules'.
+    pub btf: PathBuf,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            interval_ns: 10_000_000,
+            netns: None,
+            ring_bytes: 8 << 20,
+            btf: PathBuf::from(btf::SYS_KERNEL_BTF),
+        }
+    }
+}
+
+/// Why the programs are not running. All are «not permitted or not supported here» (exit code 3).
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error(
+        "this binary was built without the kernel programs; build it with them: cargo xtask build --release"
+    )]
+    Stub,
+    #[error(
+        "not permitted: {} missing. Run it as root (sudo observer …), or grant the rights once: \
+         sudo setcap cap_bpf,cap_perfmon,cap_net_admin,cap_sys_ptrace+ep $(command -v observer)",
+        .missing.join(" and ")
+    )]
+    NotPermitted { missing: Vec<&'static str> },
+    #[error(
+        "no type information of this kernel at {path}: {source}. It needs CONFIG_DEBUG_INFO_BTF=y \
+         (zgrep BTF /proc/config.gz); without it use --source diag"
+    )]
+    NoBtf { path: String, source: btf::BtfError },
+    #[error("{0}")]
+    Resolve(#[from] btf::ResolveError),
+    #[error("the object with the kernel programs does not load: {0}")]
+    Object(#[from] EbpfError),
+    #[error("the kernel's type information does not parse: {0}")]
+    AyaBtf(#[from] aya::BtfError),
+    #[error("the kernel refused the program {program} ({io}). Its last words:\n{tail}\nThe whole log: {log}")]
+    Verifier {
+        program: &'static str,
+        io: std::io::Error,
+        tail: String,
+        log: String,
+    },
+    #[error("the program {program} cannot be loaded or attached at {hook}: {source}")]
+    Program {
+        program: &'static str,
+        hook: &'static str,
+        source: Box<ProgramError>,
+    },
+    #[error("the map {map} cannot be used: {source}")]
+    Map { map: &'static str, source: MapError },
+    #[error("the kernel side's thread cannot be started: {0}")]
+    Thread(std::io::Error),
+    #[error("the sweep over the sockets failed: {0}")]
+    Sweep(std::io::Error),
+}
+
+/// The programs, loaded; dropping it detaches and unloads them.
+pub struct Programs {
+    // Before `ebpf`: hooks go first.
+    links: Vec<BtfTracePointLink>,
+    ebpf: Ebpf,
+    loaded: Vec<Program>,
+    resolved: btf::Resolved,
+    hz: u32,
+}
+
+impl std::fmt::Debug for Programs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Programs")
+            .field("loaded", &self.loaded)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Programs {
+    /// Loads all programs; none is attached yet.
+    pub fn load(options: &Options) -> Result<Self, LoadError> {
+        let bytes = object::object().ok_or(LoadError::Stub)?;
+        let missing = caps::missing();
+        if !missing.is_empty() {
+            return Err(LoadError::NotPermitted { missing });
+        }
+        let kernel = Btf::vmlinux(&options.btf).map_err(|source| LoadError::NoBtf {
+            path: options.btf.display().to_string(),
+            source,
+        })?;
+        let resolved = btf::resolve(&kernel)?;
+        let config = ProbeConfig {
+            interval_ns: options.interval_ns,
+            netns: options.netns.unwrap_or(0),
+            ca_words: resolved.ca_words,
+            retransmit_err_arg: resolved.retransmit_err_arg,
+            _pad: 0,
+        };
+        let types = AyaBtf::from_sys_fs()?;
+        let mut ebpf = EbpfLoader::new()
+            .btf(Some(&types))
+            .override_global("LAYOUT", &resolved.layout, true)
+            .override_global("CONFIG", &config, true)
+            .map_max_entries("EVENTS", options.ring_bytes.max(4096).next_power_of_two())
+            .load(bytes)?;
+        let mut loaded = Vec::new();
+        for program in Program::ALL {
+            if !program.required() && resolved.hook(program).fit != HookFit::Fits {
+                continue;
+            }
+            load_one(&mut ebpf, program, &types)?;
+            loaded.push(program);
+        }
+        Ok(Self {
+            links: Vec::new(),
+            ebpf,
+            loaded,
+            resolved,
+            hz: clock::hz(),
+        })
+    }
+
+    /// Attaches the programs to their hooks. The sweep needs none.
+    pub fn attach(&mut self) -> Result<(), LoadError> {
+        for program in self.loaded.clone() {
+            if program != Program::Sweep {
+                let hooked = tracepoint(&mut self.ebpf, program)?;
+                let link = hooked
+                    .attach()
+                    .and_then(|id| hooked.take_link(id))
+                    .map_err(|source| refused(program, source))?;
+                self.links.push(link);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the programs off their hooks; counters and ring stay readable.
+    pub fn detach(&mut self) {
+        self.links.clear();
+    }
+
+    pub fn layout(&self) -> &Layout {
+        &self.resolved.layout
+    }
+
+    pub fn resolved(&self) -> &btf::Resolved {
+        &self.resolved
+    }
+
+    /// Ticks per second.
+    pub fn hz(&self) -> u32 {
+        self.hz
+    }
+
+    pub fn loaded(&self) -> &[Program] {
+        &self.loaded
+    }
+
+    /// The program's descriptor.
+    pub fn fd(&self, program: Program) -> Option<&ProgramFd> {
+        self.ebpf.program(program.name())?.fd().ok()
+    }
+
+    /// The ring, once.
+    pub fn take_ring(&mut self) -> Result<RingBuf<MapData>, LoadError> {
+        let map = self.ebpf.take_map("EVENTS").ok_or_else(|| missing("EVENTS"))?;
+        RingBuf::try_from(map).map_err(|source| LoadError::Map {
+            map: "EVENTS",
+            source,
+        })
+    }
+
+    /// What became of the runs so far.
+    pub fn counters(&self) -> Result<Counters, LoadError> {
+        let map = self.ebpf.map("COUNTERS").ok_or_else(|| missing("COUNTERS"))?;
+        let map: PerCpuArray<&MapData, ProgramsCounters> =
+            PerCpuArray::try_from(map).map_err(|source| LoadError::Map {
+                map: "COUNTERS",
+                source,
+            })?;
+        let own = counters::own(&map)?;
+        let loaded = self
+            .loaded
+            .iter()
+            .filter_map(|program| Some((*program, self.fd(*program)?)));
+        Ok(counters::all(&own, loaded))
+    }
+
+    /// Reads the sockets of the calling thread's network namespace through the `tcp` iterator into `buffer` (whole
+    /// [`observer_common::wire::Full`] records); with `all`, unchanged flows too.
+    pub fn sweep(&mut self, all: bool, buffer: &mut Vec<u8>) -> Result<(), LoadError> {
+        let control = self.ebpf.map_mut("CONTROL").ok_or_else(|| missing("CONTROL"))?;
+        Array::<_, u32>::try_from(control)
+            .and_then(|mut control| control.set(0, u32::from(all), 0))
+            .map_err(|source| LoadError::Map {
+                map: "CONTROL",
+                source,
+            })?;
+        let program = Program::Sweep;
+        let iter: &mut Iter = self
+            .ebpf
+            .program_mut(program.name())
+            .ok_or_else(|| missing(program.name()))?
+            .try_into()
+            .map_err(|source| refused(program, source))?;
+        let id = iter.attach().map_err(|source| refused(program, source))?;
+        let link = iter.take_link(id).map_err(|source| refused(program, source))?;
+        let mut file = link
+            .into_file()
+            .map_err(|source| LoadError::Sweep(std::io::Error::other(source)))?;
+        file.read_to_end(buffer).map_err(LoadError::Sweep)?;
+        Ok(())
+    }
+}
+
+fn missing(map: &'static str) -> LoadError {
+    LoadError::Map {
+        map,
+        source: MapError::InvalidName {
+            name: map.to_owned(),
+        },
+    }
+}
+
+fn tracepoint(ebpf: &mut Ebpf, program: Program) -> Result<&mut BtfTracePoint, LoadError> {
+    ebpf.program_mut(program.name())
+        .ok_or_else(|| missing(program.name()))?
+        .try_into()
+        .map_err(|source| refused(program, source))
+}
+
+fn load_one(ebpf: &mut Ebpf, program: Program, types: &AyaBtf) -> Result<(), LoadError> {
+    let result = if program == Program::Sweep {
+        let iter: &mut Iter = ebpf
+            .program_mut(program.name())
+            .ok_or_else(|| missing(program.name()))?
+            .try_into()
+            .map_err(|source| refused(program, source))?;
+        iter.load(program.hook(), types)
+    } else {
+        tracepoint(ebpf, program)?.load(program.hook(), types)
+    };
+    result.map_err(|source| refused(program, source))
+}
+
+fn refused(program: Program, source: ProgramError) -> LoadError {
+    match source {
+        ProgramError::LoadError {
+            io_error,
+            verifier_log,
+        } => {
+            let whole = verifier_log.to_string();
+            let tail = last_lines(&whole, 12);
+            LoadError::Verifier {
+                program: program.name(),
+                io: io_error,
+                tail,
+                log: keep_log(program, &whole),
+            }
+        }
+        source => LoadError::Program {
+            program: program.name(),
+            hook: program.hook(),
+            source: Box::new(source),
+        },
+    }
+}
+
+fn last_lines(text: &str, count: usize) -> String {
+    let lines: Vec<&str> = text.trim_end().lines().collect();
+    lines[lines.len().saturating_sub(count)..].join("\n")
+}
+
+/// Leaves the whole log beside the temporary files; says why when it cannot.
+fn keep_log(program: Program, log: &str) -> String {
+    let path = std::env::temp_dir().join(format!("observer-verifier-{}-{}.log", program.name(), std::process::id()));
+    let written = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(&path)
+        .and_then(|mut file| std::io::Write::write_all(&mut file, log.as_bytes()));
+    match written {
+        Ok(()) => path.display().to_string(),
+        Err(error) => format!("not kept ({}: {error})", path.display()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_lines_of_a_log() {
+        assert_eq!(last_lines("a\nb\nc\n", 2), "b\nc");
+        assert_eq!(last_lines("", 2), "");
+    }
+}

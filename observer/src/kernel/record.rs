@@ -1,0 +1,79 @@
+//! Bytes from the ring or the sweep → a wire record.
+
+use observer_common::wire::{CongState, Full, Header, RecordKind, Retransmit, Sample, State, SynAck};
+
+/// A record as the kernel wrote it.
+#[derive(Clone, Copy, Debug)]
+pub enum Record {
+    Sample(Sample),
+    /// A sample with attributes; the last record of its flow when `header.kind` is [`RecordKind::Close`].
+    Full(Full),
+    Retransmit(Retransmit),
+    State(State),
+    SynAck(SynAck),
+    CongState(CongState),
+}
+
+/// Plain records: every byte pattern is a value.
+trait Plain: Copy {}
+impl Plain for Header {}
+impl Plain for Sample {}
+impl Plain for Full {}
+impl Plain for Retransmit {}
+impl Plain for State {}
+impl Plain for SynAck {}
+impl Plain for CongState {}
+
+fn read<T: Plain>(bytes: &[u8]) -> Option<T> {
+    if bytes.len() < size_of::<T>() {
+        return None;
+    }
+    // SAFETY: long enough; `Plain` types have no invalid bytes; the read does not ask for alignment.
+    Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+}
+
+/// The header alone.
+pub fn header(bytes: &[u8]) -> Option<Header> {
+    read(bytes)
+}
+
+/// The whole record; `None` for a kind or length this version does not know.
+pub fn parse(bytes: &[u8]) -> Option<Record> {
+    const SAMPLE: u8 = RecordKind::Sample as u8;
+    const FULL: u8 = RecordKind::Full as u8;
+    const CLOSE: u8 = RecordKind::Close as u8;
+    const RETRANSMIT: u8 = RecordKind::Retransmit as u8;
+    const STATE: u8 = RecordKind::State as u8;
+    const SYNACK: u8 = RecordKind::SynAck as u8;
+    const CONG_STATE: u8 = RecordKind::CongState as u8;
+    Some(match header(bytes)?.kind {
+        SAMPLE => Record::Sample(read(bytes)?),
+        FULL | CLOSE => Record::Full(read(bytes)?),
+        RETRANSMIT => Record::Retransmit(read(bytes)?),
+        STATE => Record::State(read(bytes)?),
+        SYNACK => Record::SynAck(read(bytes)?),
+        CONG_STATE => Record::CongState(read(bytes)?),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_record_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..800)) {
+            let _ = parse(&bytes);
+        }
+    }
+
+    #[test]
+    fn a_short_record_is_none() {
+        let mut bytes = [0_u8; size_of::<Sample>()];
+        bytes[28] = RecordKind::Sample as u8;
+        assert!(matches!(parse(&bytes), Some(Record::Sample(_))));
+        assert!(parse(&bytes[..bytes.len() - 1]).is_none());
+    }
+}

@@ -1,0 +1,418 @@
+//! The live source: one thread that drains the ring, sweeps the sockets, watches the host, and hands over batches.
+//!
+//! The thread blocks when the fold is behind: then the ring is not drained and the kernel counts what it drops.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use aya::maps::{MapData, RingBuf};
+use tokio::sync::mpsc;
+
+use super::reorder::{Reorder, WINDOW_NS};
+use super::{Info, Source, SourceError, SourceKind};
+use crate::event::{Event, Note, NoteKind, Origin, Payload};
+use crate::host::netns::Namespace;
+use crate::host::{Roots, Watch, netns};
+use crate::kernel::algorithms::Loaded;
+use crate::kernel::decode::Decoder;
+use crate::kernel::load::{LoadError, Options, Programs};
+use crate::kernel::{clock, record};
+use crate::units::Mono;
+
+/// How often the ring is drained. Nobody is woken per record: at 8 MiB and 10 ms this carries 1.9 million samples/s.
+const DRAIN_EVERY: Duration = Duration::from_millis(10);
+/// How often flows without samples of their own are looked at (TRAPS 39).
+const SWEEP_EVERY_NS: u64 = 1_000_000_000;
+/// How often the sweep hands over all flows, to find those whose last record was lost.
+const REAP_EVERY_NS: u64 = 30_000_000_000;
+/// How often time is carried forward when nothing happens.
+const TICK_EVERY_NS: u64 = 100_000_000;
+/// Records taken from the ring before they are handed on.
+const MAX_DRAIN: usize = 16_384;
+/// Batches that may wait for the fold.
+const MAX_BATCHES: usize = 32;
+
+/// What to observe.
+#[derive(Clone, Debug)]
+pub struct LiveOptions {
+    pub kernel: Options,
+    /// The namespaces whose sockets and devices are looked at.
+    pub namespaces: Vec<Namespace>,
+    /// Nanoseconds between sweeps; 0 = only at start and when asked ([`Handle::sweep`]).
+    pub sweep_every_ns: u64,
+}
+
+impl Default for LiveOptions {
+    fn default() -> Self {
+        Self {
+            kernel: Options::default(),
+            namespaces: Vec::new(),
+            sweep_every_ns: SWEEP_EVERY_NS,
+        }
+    }
+}
+
+/// Steers a running source from elsewhere.
+#[derive(Clone, Debug, Default)]
+pub struct Handle {
+    stop: Arc<AtomicBool>,
+    sweep: Arc<AtomicBool>,
+}
+
+impl Handle {
+    /// Detach, drain, read the counters, end.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Sweep now, unchanged flows too.
+    pub fn sweep(&self) {
+        self.sweep.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The host's flows, live.
+#[derive(Debug)]
+pub struct Live {
+    info: Info,
+    handle: Handle,
+    batches: mpsc::Receiver<Vec<Event>>,
+    thread: Option<JoinHandle<Programs>>,
+}
+
+impl Live {
+    /// Loads the programs and starts. Errors here are final: nothing runs.
+    pub fn start(options: &LiveOptions) -> Result<Self, LoadError> {
+        let programs = Programs::load(&options.kernel)?;
+        let handle = Handle::default();
+        let (sender, batches) = mpsc::channel(MAX_BATCHES);
+        let worker = Worker::new(programs, options.clone(), handle.clone(), sender)?;
+        let info = Info {
+            kind: SourceKind::Live,
+            origin: Some(Origin::Ebpf),
+            name: "eBPF".to_owned(),
+            wall_offset_ns: i64::try_from(clock::wall_offset_ns()).ok(),
+        };
+        let thread = std::thread::Builder::new()
+            .name("observer-kernel".to_owned())
+            .spawn(move || worker.run())
+            .map_err(LoadError::Thread)?;
+        Ok(Self {
+            info,
+            handle,
+            batches,
+            thread: Some(thread),
+        })
+    }
+
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Ends the source and gives the programs back, detached but still loaded: their counters can be read against
+    /// the kernel's. Batches not yet taken are lost; take them first.
+    pub fn finish(mut self) -> Option<Programs> {
+        self.handle.stop();
+        self.batches.close();
+        while self.batches.blocking_recv().is_some() {}
+        self.thread.take()?.join().ok()
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.handle.stop();
+        self.batches.close();
+        while self.batches.try_recv().is_ok() {}
+        if let Some(thread) = self.thread.take() {
+            // A panic over there was reported by its own hook.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Source for Live {
+    fn info(&self) -> &Info {
+        &self.info
+    }
+
+    async fn next(&mut self) -> Result<Option<Vec<Event>>, SourceError> {
+        Ok(self.batches.recv().await)
+    }
+}
+
+/// What the thread owns.
+struct Worker {
+    programs: Programs,
+    ring: RingBuf<MapData>,
+    reorder: Reorder,
+    decoder: Decoder<Loaded>,
+    options: LiveOptions,
+    handle: Handle,
+    sender: mpsc::Sender<Vec<Event>>,
+    roots: Roots,
+    watches: Vec<(Namespace, Watch)>,
+    events: Vec<Event>,
+    buffer: Vec<u8>,
+    last_sweep: Option<u64>,
+    last_reap: u64,
+    last_tick: u64,
+    last_second: Option<u64>,
+    unknown: u64,
+    degraded: Vec<String>,
+}
+
+impl Worker {
+    fn new(
+        mut programs: Programs,
+        options: LiveOptions,
+        handle: Handle,
+        sender: mpsc::Sender<Vec<Event>>,
+    ) -> Result<Self, LoadError> {
+        let ring = programs.take_ring()?;
+        let algorithms = Loaded::new(&options.kernel.btf);
+        let decoder = Decoder::new(*programs.layout(), programs.hz(), algorithms);
+        let watches = options
+            .namespaces
+            .iter()
+            .map(|namespace| (namespace.clone(), Watch::new(namespace.inum)))
+            .collect();
+        Ok(Self {
+            programs,
+            ring,
+            reorder: Reorder::default(),
+            decoder,
+            options,
+            handle,
+            sender,
+            roots: Roots::default(),
+            watches,
+            events: Vec::new(),
+            buffer: Vec::new(),
+            last_sweep: None,
+            last_reap: 0,
+            last_tick: 0,
+            last_second: None,
+            unknown: 0,
+            degraded: Vec::new(),
+        })
+    }
+
+    fn run(mut self) -> Programs {
+        self.begin();
+        while !self.handle.stop.load(Ordering::Relaxed) {
+            let busy = self.step();
+            if self.send().is_err() {
+                break;
+            }
+            if !busy {
+                std::thread::sleep(DRAIN_EVERY);
+            }
+        }
+        self.end();
+        self.programs
+    }
+
+    /// Sockets first, hooks then: what exists is known before it speaks, and its totals are a base to count from.
+    fn begin(&mut self) {
+        let start = clock::now();
+        self.last_reap = start.0;
+        self.each_second(start);
+        self.sweep(true);
+        if let Err(error) = self.programs.attach() {
+            self.degrade(&error.to_string());
+        }
+        for absent in &self.programs.resolved().absent {
+            let text = format!("this kernel has no {absent}");
+            self.events.push(note(start, NoteKind::Degraded, text));
+        }
+        // Sockets born between the two are found by a second look.
+        self.last_sweep = None;
+    }
+
+    /// One round; says whether there is more to do at once.
+    fn step(&mut self) -> bool {
+        let now = clock::now();
+        let more = self.drain() >= MAX_DRAIN;
+        let asked = self.handle.sweep.swap(false, Ordering::Relaxed);
+        let due = match self.last_sweep {
+            None => true,
+            Some(last) => self.options.sweep_every_ns != 0 && now.0.saturating_sub(last) >= self.options.sweep_every_ns,
+        };
+        if asked || due {
+            let reap = now.0.saturating_sub(self.last_reap) >= REAP_EVERY_NS;
+            let complete = self.sweep(asked || reap);
+            self.drain();
+            if reap && complete {
+                self.last_reap = now.0;
+                self.release(u64::MAX);
+                self.decoder.reap(now.0, &mut self.events);
+            }
+        }
+        self.release(now.0.saturating_sub(WINDOW_NS));
+        // Nothing earlier can come: the fold's clock may stand there.
+        let settled = Mono(now.0.saturating_sub(WINDOW_NS));
+        if self.last_second.is_none_or(|last| settled.since(Mono(last)) >= 1_000_000_000) {
+            self.each_second(settled);
+        }
+        if now.0 - self.last_tick >= TICK_EVERY_NS {
+            self.last_tick = now.0;
+            self.events.push(Event {
+                time: settled,
+                flow: None,
+                payload: Payload::Tick,
+            });
+        }
+        more
+    }
+
+    /// Hooks off, then everything that is still on its way, then the counters: they are final.
+    fn end(&mut self) {
+        if self.handle.sweep.swap(false, Ordering::Relaxed) {
+            self.sweep(true);
+        }
+        self.programs.detach();
+        self.drain_all();
+        self.release(u64::MAX);
+        self.count(clock::now());
+        let _ = self.send();
+    }
+
+    fn send(&mut self) -> Result<(), ()> {
+        if self.events.is_empty() {
+            return if self.sender.is_closed() { Err(()) } else { Ok(()) };
+        }
+        self.sender
+            .blocking_send(std::mem::take(&mut self.events))
+            .map_err(|_| ())
+    }
+
+    fn drain(&mut self) -> usize {
+        let mut taken = 0;
+        while taken < MAX_DRAIN {
+            let Some(item) = self.ring.next() else {
+                break;
+            };
+            taken += 1;
+            match record::header(&item) {
+                Some(header) => self.reorder.push(header.time_ns, &item),
+                None => self.unknown += 1,
+            }
+        }
+        taken
+    }
+
+    fn drain_all(&mut self) {
+        while self.drain() > 0 {}
+    }
+
+    fn release(&mut self, until_ns: u64) {
+        let Self {
+            reorder,
+            decoder,
+            events,
+            unknown,
+            ..
+        } = self;
+        reorder.release(until_ns, |bytes| match record::parse(bytes) {
+            Some(record) => decoder.decode(&record, events),
+            None => *unknown += 1,
+        });
+    }
+
+    /// Looks at all sockets of the namespaces asked for; says whether all of them could be looked at.
+    fn sweep(&mut self, all: bool) -> bool {
+        let mut complete = true;
+        self.buffer.clear();
+        for at in 0..self.watches.len() {
+            let Self {
+                watches,
+                programs,
+                buffer,
+                ..
+            } = self;
+            let (namespace, _) = &watches[at];
+            // The kernel lists the namespace of the thread that makes the iterator.
+            match netns::enter(namespace, || programs.sweep(all, buffer)) {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => {
+                    complete = false;
+                    self.degrade(&error.to_string());
+                }
+                // A namespace that went away took its sockets with it.
+                Err(netns::NetnsError::Gone { .. }) => complete = false,
+                Err(error) => {
+                    complete = false;
+                    self.degrade(&error.to_string());
+                }
+            }
+        }
+        let size = size_of::<observer_common::wire::Full>();
+        for bytes in self.buffer.chunks(size) {
+            match record::header(bytes) {
+                Some(header) if bytes.len() == size => self.reorder.push(header.time_ns, bytes),
+                _ => self.unknown += 1,
+            }
+        }
+        self.last_sweep = Some(clock::now().0);
+        complete
+    }
+
+    /// Host, devices, qdiscs and the programs' counters.
+    fn each_second(&mut self, now: Mono) {
+        self.last_second = Some(now.0);
+        let mut problems = Vec::new();
+        let Self {
+            watches,
+            roots,
+            events,
+            ..
+        } = self;
+        for (namespace, watch) in watches {
+            match netns::enter(namespace, || watch.poll(now, roots)) {
+                Ok(Ok(changed)) => events.extend(changed),
+                Ok(Err(error)) => problems.push(error.to_string()),
+                Err(netns::NetnsError::Gone { .. }) => {}
+                Err(error) => problems.push(error.to_string()),
+            }
+        }
+        for problem in problems {
+            self.degrade(&problem);
+        }
+        self.count(now);
+    }
+
+    fn count(&mut self, now: Mono) {
+        match self.programs.counters() {
+            Ok(counters) => self.events.push(Event {
+                time: now,
+                flow: None,
+                payload: Payload::Counters(Box::new(counters)),
+            }),
+            Err(error) => self.degrade(&error.to_string()),
+        }
+        if self.unknown > 0 {
+            let text = format!("{} records were not understood", self.unknown);
+            self.degrade(&text);
+        }
+    }
+
+    /// Says once what does not work.
+    fn degrade(&mut self, text: &str) {
+        if self.degraded.iter().any(|known| known == text) {
+            return;
+        }
+        self.degraded.push(text.to_owned());
+        self.events.push(note(clock::now(), NoteKind::Degraded, text.to_owned()));
+    }
+}
+
+fn note(time: Mono, kind: NoteKind, text: String) -> Event {
+    Event {
+        time,
+        flow: None,
+        payload: Payload::Note(Note { kind, text }),
+    }
+}
