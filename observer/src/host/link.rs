@@ -37,11 +37,8 @@ pub fn links(netlink: &mut Netlink) -> Result<Vec<Link>, NetlinkError> {
     body.extend_from_slice(&8u16.to_ne_bytes());
     body.extend_from_slice(&IFLA_EXT_MASK.to_ne_bytes());
     body.extend_from_slice(&SKIP_STATS.to_ne_bytes());
-    let mut links = Vec::new();
-    netlink.dump(RTM_GETLINK, &body, &mut links, Vec::clear, |links, m| {
-        links.extend(parse(m));
-    })?;
-    links.sort_by_key(|link: &Link| link.ifindex);
+    let mut links = netlink.collect(RTM_GETLINK, &body, parse)?;
+    links.sort_by_key(|link| link.ifindex);
     Ok(links)
 }
 

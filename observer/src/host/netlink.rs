@@ -74,11 +74,11 @@ pub struct Netlink {
 }
 
 /// How one pass over a dump ended.
-#[derive(Debug, PartialEq, Eq)]
-enum Pass {
-    Complete,
-    /// Overtaken by a change: what was read is to be thrown away.
-    Again,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pass {
+    Consistent,
+    /// Overtaken by a change (`NLM_F_DUMP_INTR`) or short of messages (`ENOBUFS`).
+    Overtaken,
 }
 
 impl Netlink {
@@ -101,49 +101,49 @@ impl Netlink {
         })
     }
 
-    /// Asks for the dump `kind` with `body` and hands each reply to `each`; `restart` is called before a further pass,
-    /// to forget what the interrupted one brought. After an error the rest of the dump may still be under way: open
-    /// another socket.
-    pub fn dump<S>(
+    /// Asks for the dump `kind` with `body` and collects what `parse` makes of its replies, beginning again when it was
+    /// overtaken by a change. After an error the rest of the dump may still be under way: open another socket.
+    pub fn collect<T>(
         &mut self,
         kind: u16,
         body: &[u8],
-        state: &mut S,
-        restart: impl Fn(&mut S),
-        each: impl Fn(&mut S, Message<'_>),
-    ) -> Result<(), NetlinkError> {
+        parse: impl Fn(Message<'_>) -> Option<T>,
+    ) -> Result<Vec<T>, NetlinkError> {
+        let mut found = Vec::new();
         for _ in 0..TRIES {
-            restart(state);
-            if self.pass(kind, body, &mut |message| each(state, message))? == Pass::Complete {
-                return Ok(());
+            found.clear();
+            let pass = self.pass(kind, body, |message| found.extend(parse(message)))?;
+            if pass == Pass::Consistent {
+                return Ok(found);
             }
         }
         Err(NetlinkError::Interrupted)
     }
 
-    fn pass(
+    /// One pass over the dump `kind`: each reply goes to `each` as it comes. As to errors, see [`Self::collect`].
+    pub fn pass(
         &mut self,
         kind: u16,
         body: &[u8],
-        each: &mut impl FnMut(Message<'_>),
+        mut each: impl FnMut(Message<'_>),
     ) -> Result<Pass, NetlinkError> {
         self.sequence = self.sequence.wrapping_add(1);
         let request = request(kind, self.sequence, body);
         send(&self.socket, &request, SendFlags::empty()).map_err(NetlinkError::Send)?;
-        let mut pass = Pass::Complete;
+        let mut pass = Pass::Consistent;
         loop {
             let length = match self.receive() {
                 Ok(length) => length,
                 // Messages were thrown away, and the dump goes on.
                 Err(Errno::NOBUFS) => {
-                    pass = Pass::Again;
+                    pass = Pass::Overtaken;
                     continue;
                 }
                 Err(errno) => return Err(NetlinkError::Receive(errno)),
             };
-            let taken = take(&self.buffer[..length], self.sequence, each)?;
+            let taken = take(&self.buffer[..length], self.sequence, &mut each)?;
             if taken.interrupted {
-                pass = Pass::Again;
+                pass = Pass::Overtaken;
             }
             if taken.end {
                 return Ok(pass);

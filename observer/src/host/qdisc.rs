@@ -20,12 +20,7 @@ const TCA_STATS_PKT64: u16 = 8;
 /// All qdiscs of the socket's namespace with their device's index, in the kernel's order. As with `tc`, what is built
 /// in (`noop`) or invisible (no `TCA_DUMP_INVISIBLE`) is left out.
 pub fn qdiscs(netlink: &mut Netlink) -> Result<Vec<(u32, Qdisc)>, NetlinkError> {
-    let mut qdiscs = Vec::new();
-    let body = [0; TCMSG];
-    netlink.dump(RTM_GETQDISC, &body, &mut qdiscs, Vec::clear, |qdiscs, m| {
-        qdiscs.extend(parse(m));
-    })?;
-    Ok(qdiscs)
+    netlink.collect(RTM_GETQDISC, &[0; TCMSG], parse)
 }
 
 fn parse(message: Message<'_>) -> Option<(u32, Qdisc)> {
