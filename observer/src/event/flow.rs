@@ -284,6 +284,20 @@ pub struct Sample {
     pub cc: Option<CcState>,
 }
 
+impl Sample {
+    /// Segments in flight (SPEC §3): `packets_out − (sacked_out + lost_out) + retrans_out`.
+    pub fn inflight_segments(&self) -> u32 {
+        let outstanding = u64::from(self.packets_out) + u64::from(self.retrans_out);
+        let gone = u64::from(self.sacked_out) + u64::from(self.lost_out);
+        outstanding.saturating_sub(gone).min(u64::from(u32::MAX)) as u32
+    }
+
+    /// The same, × MSS.
+    pub fn inflight_bytes(&self) -> u64 {
+        u64::from(self.inflight_segments()) * u64::from(self.mss)
+    }
+}
+
 /// `sk_pacing_status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacingStatus {

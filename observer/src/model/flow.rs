@@ -181,13 +181,12 @@ impl Flow {
 
     /// Segments in flight: `packets_out − (sacked_out + lost_out) + retrans_out`.
     pub fn inflight_segments(&self) -> Option<u32> {
-        self.sample().map(limit::inflight)
+        self.sample().map(Sample::inflight_segments)
     }
 
     /// The same, × MSS.
     pub fn inflight_bytes(&self) -> Option<u64> {
-        let sample = self.sample()?;
-        Some(u64::from(limit::inflight(sample)) * u64::from(sample.mss))
+        self.sample().map(Sample::inflight_bytes)
     }
 
     /// srtt − the kernel's min RTT, µs.

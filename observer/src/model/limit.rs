@@ -129,18 +129,11 @@ pub(super) fn shares(flow: &Flow, window: u64, hz: Option<u32>, now: Mono) -> Op
     LimitShares::of(&interval)
 }
 
-/// Segments in flight, as SPEC §3 has it.
-pub(super) fn inflight(sample: &Sample) -> u32 {
-    let outstanding = u64::from(sample.packets_out) + u64::from(sample.retrans_out);
-    let gone = u64::from(sample.sacked_out) + u64::from(sample.lost_out);
-    outstanding.saturating_sub(gone).min(u64::from(u32::MAX)) as u32
-}
-
 /// Fewer free segments than these count as a full window.
 const CWND_SLACK: u32 = 2;
 
 fn cwnd_full(sample: &Sample) -> bool {
-    let inflight = inflight(sample);
+    let inflight = sample.inflight_segments();
     let slack = CWND_SLACK.min(sample.cwnd / 2);
     inflight > 0 && (sample.cwnd_limited == Some(true) || inflight >= sample.cwnd - slack)
 }
@@ -148,7 +141,7 @@ fn cwnd_full(sample: &Sample) -> bool {
 /// Data waits although neither window is full.
 fn pacing_waits(sample: &Sample) -> bool {
     let unsent = sample.notsent_bytes.unwrap_or(0);
-    let flying = u64::from(inflight(sample)) * u64::from(sample.mss);
+    let flying = sample.inflight_bytes();
     let open = sample
         .snd_wnd_bytes
         .is_none_or(|wnd| flying + u64::from(sample.mss) <= u64::from(wnd));

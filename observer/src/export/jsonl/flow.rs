@@ -1,0 +1,236 @@
+//! The flow object of SPEC §4.
+
+use serde::Serialize;
+
+use super::cc::CcKeys;
+use super::sample::SampleKeys;
+use super::{Bound, Context, Head, Kinds, QdiscKeys, bps, source};
+use crate::event::{Attributes, FlowId, Process, family};
+use crate::model::{Figures, Flow, LimitShares, Model};
+use crate::units::bits;
+
+/// `flow` of every line that is of one. Its ends are null when it is not in view.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct FlowKeys {
+    id: String,
+    cookie: u64,
+    netns: u32,
+    family: Option<&'static str>,
+    local: Option<String>,
+    remote: Option<String>,
+}
+
+impl FlowKeys {
+    pub fn of(id: FlowId, flow: Option<&Flow>) -> Self {
+        Self {
+            id: id.to_string(),
+            cookie: id.cookie,
+            netns: id.netns,
+            family: flow.map(|f| family(&f.remote())),
+            local: flow.map(|f| f.local().to_string()),
+            remote: flow.map(|f| f.remote().to_string()),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct ProcessKeys<'a> {
+    pid: u32,
+    comm: &'a str,
+}
+
+pub(super) fn processes(owners: &[Process]) -> Vec<ProcessKeys<'_>> {
+    owners
+        .iter()
+        .map(|Process { pid, comm }| ProcessKeys { pid: *pid, comm })
+        .collect()
+}
+
+/// Shifts.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct WscaleKeys {
+    snd: u8,
+    rcv: u8,
+}
+
+/// What changes rarely.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(super) struct AttributeKeys {
+    max_pacing_rate_bps: Option<Bound<u64>>,
+    cgroup_id: Option<u64>,
+    ifindex: Option<u32>,
+    cwnd_clamp: Option<Bound<u32>>,
+    notsent_lowat: Option<u32>,
+    pmtu: Option<u32>,
+    mss_clamp: Option<u16>,
+    user_mss: Option<u16>,
+    advmss: Option<u16>,
+    rcv_mss: Option<u16>,
+    user_locks: Option<u8>,
+    wscale_ok: Option<bool>,
+    wscale: Option<WscaleKeys>,
+    sack: Option<bool>,
+    timestamps: Option<bool>,
+    ecn: Option<bool>,
+}
+
+impl From<&Attributes> for AttributeKeys {
+    fn from(a: &Attributes) -> Self {
+        Self {
+            max_pacing_rate_bps: a.max_pacing_rate.map(bps),
+            cgroup_id: a.cgroup_id,
+            ifindex: a.device.map(|d| d.ifindex),
+            cwnd_clamp: a.cwnd_clamp.map(Bound),
+            notsent_lowat: a.notsent_lowat,
+            pmtu: a.pmtu,
+            mss_clamp: a.mss_clamp,
+            user_mss: a.user_mss,
+            advmss: a.advmss,
+            rcv_mss: a.rcv_mss,
+            user_locks: a.user_locks,
+            wscale_ok: a.wscale.map(|agreed| agreed.is_some()),
+            wscale: a.wscale.flatten().map(|w| WscaleKeys {
+                snd: w.snd,
+                rcv: w.rcv,
+            }),
+            sack: a.sack,
+            timestamps: a.timestamps,
+            ecn: a.ecn,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct ShareKeys {
+    window_us: u64,
+    idle: f64,
+    app: f64,
+    rwnd: f64,
+    sndbuf: f64,
+    cwnd: f64,
+    pacing: f64,
+    recovery: f64,
+    queued: f64,
+}
+
+impl From<LimitShares> for ShareKeys {
+    fn from(s: LimitShares) -> Self {
+        Self {
+            window_us: s.window_ns / 1000,
+            idle: s.idle,
+            app: s.app,
+            rwnd: s.rwnd,
+            sndbuf: s.sndbuf,
+            cwnd: s.cwnd,
+            pacing: s.pacing,
+            recovery: s.recovery,
+            queued: s.queued,
+        }
+    }
+}
+
+/// What the model derives.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct FigureKeys {
+    btlbw_bps: Option<u64>,
+    btlbw_estimated: Option<bool>,
+    throughput_bps: Option<u64>,
+    received_bps: Option<u64>,
+    measured_us: Option<u64>,
+    retrans_rate: Option<f64>,
+    retrans_rate_segments: Option<f64>,
+    retrans_rate_life: Option<f64>,
+    bdp_bytes: Option<u64>,
+    bdp_fill: Option<f64>,
+    queueing_delay_us: Option<u32>,
+    limit_shares: Option<ShareKeys>,
+    limit: &'static str,
+}
+
+impl From<&Figures> for FigureKeys {
+    fn from(f: &Figures) -> Self {
+        Self {
+            btlbw_bps: f.btlbw.map(|bw| bits(bw.bytes_per_s)),
+            btlbw_estimated: f.btlbw.map(|bw| bw.estimated),
+            throughput_bps: f.throughput_bps,
+            received_bps: f.received_bps,
+            measured_us: f.measured_ns.map(|ns| ns / 1000),
+            retrans_rate: f.retrans_rate,
+            retrans_rate_segments: f.retrans_rate_segments,
+            retrans_rate_life: f.retrans_rate_life,
+            bdp_bytes: f.bdp_bytes,
+            bdp_fill: f.bdp_fill,
+            queueing_delay_us: f.queueing_delay_us,
+            limit_shares: f.limit_shares.map(ShareKeys::from),
+            limit: f.limit.as_str(),
+        }
+    }
+}
+
+/// The flow object; made by [`flow_object`].
+#[derive(Clone, Debug, Serialize)]
+pub struct FlowObject<'a> {
+    #[serde(flatten)]
+    head: Head,
+    source: Option<&'static str>,
+    sample_age_us: Option<u64>,
+    flow: FlowKeys,
+    from_start: bool,
+    opened_mono_ns: u64,
+    closed_mono_ns: Option<u64>,
+    state: &'static str,
+    processes: Option<Vec<ProcessKeys<'a>>>,
+    cgroup: Option<&'a str>,
+    dev: Option<&'a str>,
+    cc: CcKeys<'a>,
+    qdisc: Option<QdiscKeys>,
+    #[serde(flatten)]
+    attributes: AttributeKeys,
+    #[serde(flatten)]
+    sample: SampleKeys,
+    #[serde(flatten)]
+    figures: FigureKeys,
+    retrans_by_kind: Kinds,
+    retrans_failed: u64,
+    gaps: u64,
+    /// Left to whoever has detectors.
+    pub verdict: Option<serde_json::Value>,
+}
+
+/// The flow object of `type` `flow`, as of [`Model::now`].
+pub fn flow_object<'a>(model: &'a Model, flow: &'a Flow, context: &'a Context) -> FlowObject<'a> {
+    object("flow", model, flow, context)
+}
+
+/// The same under another `type`.
+pub(super) fn object<'a>(
+    r#type: &'static str,
+    model: &'a Model,
+    flow: &'a Flow,
+    context: &'a Context,
+) -> FlowObject<'a> {
+    let attributes = flow.attributes();
+    let cgroup = attributes.and_then(|a| a.cgroup_id);
+    FlowObject {
+        head: Head::new(r#type, model.now(), context),
+        source: source(flow.origin()),
+        sample_age_us: flow.sampled_at().map(|at| model.now().since(at) / 1000),
+        flow: FlowKeys::of(flow.id(), Some(flow)),
+        from_start: flow.from_start(),
+        opened_mono_ns: flow.opened_at().0,
+        closed_mono_ns: flow.closed_at().map(|at| at.0),
+        state: flow.state().as_str(),
+        processes: flow.owners().map(processes),
+        cgroup: cgroup.and_then(|id| Some(context.cgroups.get(&id)?.as_str())),
+        dev: model.device_of(flow).map(|device| device.name.as_str()),
+        cc: CcKeys::of(attributes, flow.sample()),
+        qdisc: model.qdisc_of(flow).map(QdiscKeys::from),
+        attributes: attributes.map(AttributeKeys::from).unwrap_or_default(),
+        sample: flow.sample().map(SampleKeys::from).unwrap_or_default(),
+        figures: FigureKeys::from(&model.figures(flow)),
+        retrans_by_kind: Kinds(*flow.retransmits()),
+        retrans_failed: flow.retransmits().failed,
+        gaps: flow.gaps(),
+        verdict: None,
+    }
+}

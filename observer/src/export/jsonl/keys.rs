@@ -1,0 +1,178 @@
+//! The keys of events' lines, by type.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::cc::CcKeys;
+use super::flow::{AttributeKeys, FlowKeys, FlowObject, ProcessKeys};
+use super::sample::SampleKeys;
+use super::{Bound, Head, Kinds, QdiscKeys, Time};
+
+/// One line of `stream`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Line<'a>(pub(super) Body<'a>);
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub(super) enum Body<'a> {
+    Closed(Box<FlowObject<'a>>),
+    Event(Box<EventKeys<'a>>),
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct EventKeys<'a> {
+    #[serde(flatten)]
+    pub head: Head,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flow: Option<FlowKeys>,
+    #[serde(flatten)]
+    pub rest: Rest<'a>,
+}
+
+/// The keys by type.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub(super) enum Rest<'a> {
+    Opened {
+        from_start: bool,
+        state: &'static str,
+    },
+    Sample(Box<SampleLine<'a>>),
+    Retransmit(RetransmitKeys),
+    State {
+        of: &'static str,
+        old: &'static str,
+        new: &'static str,
+    },
+    CaState {
+        of: &'static str,
+        old: &'static str,
+        new: &'static str,
+        cwnd: u32,
+        ssthresh: Bound<u32>,
+        lost: u32,
+    },
+    Phase {
+        phase: &'static str,
+        sub_phase: Option<&'static str>,
+        old_phase: &'static str,
+        old_sub_phase: Option<&'static str>,
+        lasted_us: u64,
+    },
+    Burst(BurstKeys),
+    Qdisc(DeviceKeys<'a>),
+    DeviceGone {
+        netns: u32,
+        ifindex: u32,
+        dev: Option<&'a str>,
+        gone: bool,
+    },
+    Host {
+        host: HostKeys<'a>,
+    },
+    Gap {
+        missing: u64,
+    },
+    Note {
+        kind: &'static str,
+        text: &'a str,
+    },
+    Attributes(Box<AttributeLine<'a>>),
+    Owners {
+        kind: &'static str,
+        processes: Vec<ProcessKeys<'a>>,
+    },
+    Counters {
+        kind: &'static str,
+        lost: u64,
+        programs: Vec<ProgramKeys<'a>>,
+    },
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct SampleLine<'a> {
+    pub source: Option<&'static str>,
+    pub state: &'static str,
+    pub cc: CcKeys<'a>,
+    #[serde(flatten)]
+    pub keys: SampleKeys,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct AttributeLine<'a> {
+    pub kind: &'static str,
+    pub cc: CcKeys<'a>,
+    pub dev: Option<&'a str>,
+    pub cgroup: Option<&'a str>,
+    #[serde(flatten)]
+    pub keys: AttributeKeys,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct RetransmitKeys {
+    pub seq: Option<u32>,
+    pub end_seq: Option<u32>,
+    pub bytes: u64,
+    pub segments: u32,
+    pub kind: &'static str,
+    pub ca_state: &'static str,
+    pub failed: bool,
+    pub rtt_us: Option<u32>,
+    pub min_rtt_us: Option<u32>,
+    pub cwnd: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct BurstKeys {
+    pub start: Time,
+    pub start_mono_ns: u64,
+    pub end: Time,
+    pub end_mono_ns: u64,
+    pub segments: u64,
+    pub bytes: u64,
+    pub by_kind: Kinds,
+    pub failed: u64,
+    pub rtt_above_min_us: Option<u32>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct DeviceKeys<'a> {
+    pub netns: u32,
+    pub ifindex: u32,
+    pub dev: &'a str,
+    pub mtu: u32,
+    pub up: bool,
+    pub dev_kind: Option<&'a str>,
+    pub tx_queues: u32,
+    /// As it acts on flows.
+    pub qdisc: Option<QdiscKeys>,
+    /// All, each for itself.
+    pub qdiscs: Vec<QdiscKeys>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct HostKeys<'a> {
+    pub hostname: &'a str,
+    pub kernel: &'a str,
+    pub netns: u32,
+    pub hz: Option<u32>,
+    pub cpus: u32,
+    pub default_qdisc: Option<&'a str>,
+    pub default_cc: Option<&'a str>,
+    pub available_cc: &'a [String],
+    pub sysctls: &'a BTreeMap<String, Option<String>>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct ProgramKeys<'a> {
+    pub program: &'a str,
+    pub attempted: u64,
+    pub kept: u64,
+    pub suppressed: u64,
+    pub filtered: u64,
+    pub failed: u64,
+    pub dropped: u64,
+    pub missed: u64,
+    pub run_time_ns: Option<u64>,
+}

@@ -1,0 +1,234 @@
+//! Lines of events: which keys an event fills.
+
+use super::cc::CcKeys;
+use super::flow::{AttributeKeys, FlowKeys, object, processes};
+use super::keys::{
+    AttributeLine, Body, BurstKeys, DeviceKeys, EventKeys, HostKeys, Line, ProgramKeys, Rest,
+    RetransmitKeys, SampleLine,
+};
+use super::sample::SampleKeys;
+use super::{Bound, Context, Head, Kinds, QdiscKeys, source};
+use crate::event::{
+    Attributes, Counters, Device, DeviceId, Event, Host, NoteKind, Payload, ProgramCounters,
+    Retransmit, SubPhase, retransmit_kind,
+};
+use crate::model::{Burst, Derived, DerivedKind, Model, PhaseChange};
+
+/// The line of `event`; `model` has folded it already. Ticks give none.
+pub fn event_line<'a>(
+    event: &'a Event,
+    model: &'a Model,
+    context: &'a Context,
+) -> Option<Line<'a>> {
+    let flow = event.flow.and_then(|id| model.flow(id));
+    if let (Payload::Closed, Some(flow)) = (&event.payload, flow) {
+        let object = object("closed", model, flow, context);
+        return Some(Line(Body::Closed(Box::new(object))));
+    }
+    let attributes = flow.and_then(|f| f.attributes());
+    let (r#type, rest) = match &event.payload {
+        Payload::Tick => return None,
+        Payload::Closed => ("closed", gone_note()),
+        Payload::Opened(o) => (
+            "opened",
+            Rest::Opened {
+                from_start: o.from_start,
+                state: o.state.as_str(),
+            },
+        ),
+        Payload::Sample(s) => (
+            "sample",
+            Rest::Sample(Box::new(SampleLine {
+                source: source(Some(s.origin)),
+                state: s.state.as_str(),
+                cc: CcKeys::of(attributes, Some(s)),
+                keys: SampleKeys::from(&**s),
+            })),
+        ),
+        Payload::Retransmit(r) => ("retransmit", Rest::Retransmit(retransmit(r))),
+        Payload::State(s) => ("state", state("tcp", s.old.as_str(), s.new.as_str())),
+        Payload::CaState(c) => (
+            "state",
+            Rest::CaState {
+                of: "ca",
+                old: c.old.as_str(),
+                new: c.new.as_str(),
+                cwnd: c.cwnd,
+                ssthresh: Bound(c.ssthresh),
+                lost: c.lost_out,
+            },
+        ),
+        Payload::Attributes(a) => ("note", attribute_note(a, model, context)),
+        Payload::Owners(owners) => (
+            "note",
+            Rest::Owners {
+                kind: "owners",
+                processes: processes(owners),
+            },
+        ),
+        Payload::Host(h) => ("host", Rest::Host { host: host(h) }),
+        Payload::Device(d) => ("qdisc", Rest::Qdisc(device(d))),
+        Payload::DeviceGone(id) => ("qdisc", device_gone(*id)),
+        Payload::Gap(g) => ("gap", Rest::Gap { missing: g.missing }),
+        Payload::Counters(c) => ("note", counters(c)),
+        Payload::Note(n) => (
+            "note",
+            Rest::Note {
+                kind: note_kind(n.kind),
+                text: &n.text,
+            },
+        ),
+    };
+    Some(Line(Body::Event(Box::new(EventKeys {
+        head: Head::new(r#type, event.time, context),
+        flow: event.flow.map(|id| FlowKeys::of(id, flow)),
+        rest,
+    }))))
+}
+
+/// The line of a derived event.
+pub fn derived_line<'a>(derived: &Derived, model: &'a Model, context: &'a Context) -> Line<'a> {
+    let (r#type, rest) = match &derived.kind {
+        DerivedKind::Phase(change) => ("phase", phase(derived, change)),
+        DerivedKind::Burst(b) => ("burst", Rest::Burst(burst(b, context))),
+    };
+    Line(Body::Event(Box::new(EventKeys {
+        head: Head::new(r#type, derived.time, context),
+        flow: Some(FlowKeys::of(derived.flow, model.flow(derived.flow))),
+        rest,
+    })))
+}
+
+fn phase(derived: &Derived, change: &PhaseChange) -> Rest<'static> {
+    Rest::Phase {
+        phase: change.new.0.as_str(),
+        sub_phase: change.new.1.map(SubPhase::as_str),
+        old_phase: change.old.0.as_str(),
+        old_sub_phase: change.old.1.map(SubPhase::as_str),
+        lasted_us: derived.time.since(change.since) / 1000,
+    }
+}
+
+/// A flow that closed without ever having been in view has no figures.
+fn gone_note() -> Rest<'static> {
+    Rest::Note {
+        kind: note_kind(NoteKind::Info),
+        text: "not in view",
+    }
+}
+
+fn state(of: &'static str, old: &'static str, new: &'static str) -> Rest<'static> {
+    Rest::State { of, old, new }
+}
+
+fn retransmit(r: &Retransmit) -> RetransmitKeys {
+    RetransmitKeys {
+        seq: r.seq,
+        end_seq: r.end_seq,
+        bytes: r.bytes,
+        segments: r.segments,
+        kind: retransmit_kind(r.kind),
+        ca_state: r.ca_state.as_str(),
+        failed: r.failed,
+        rtt_us: r.rtt_us,
+        min_rtt_us: r.min_rtt_us,
+        cwnd: r.cwnd,
+    }
+}
+
+fn burst(b: &Burst, context: &Context) -> BurstKeys {
+    BurstKeys {
+        start: context.time(b.start),
+        start_mono_ns: b.start.0,
+        end: context.time(b.end),
+        end_mono_ns: b.end.0,
+        segments: b.sums.segments,
+        bytes: b.sums.bytes,
+        by_kind: Kinds(b.sums),
+        failed: b.sums.failed,
+        rtt_above_min_us: b.rtt_above_min_us,
+    }
+}
+
+fn attribute_note<'a>(
+    attributes: &'a Attributes,
+    model: &'a Model,
+    context: &'a Context,
+) -> Rest<'a> {
+    let device = attributes.device.and_then(|id| model.device(id));
+    let cgroup = attributes.cgroup_id.and_then(|id| context.cgroups.get(&id));
+    Rest::Attributes(Box::new(AttributeLine {
+        kind: "attributes",
+        cc: CcKeys::of(Some(attributes), None),
+        dev: device.map(|d| d.name.as_str()),
+        cgroup: cgroup.map(String::as_str),
+        keys: AttributeKeys::from(attributes),
+    }))
+}
+
+fn device(device: &Device) -> DeviceKeys<'_> {
+    DeviceKeys {
+        netns: device.id.netns,
+        ifindex: device.id.ifindex,
+        dev: &device.name,
+        mtu: device.mtu,
+        up: device.up,
+        dev_kind: device.kind.as_deref(),
+        tx_queues: device.tx_queues,
+        qdisc: device.egress().map(QdiscKeys::from),
+        qdiscs: device.qdiscs.iter().cloned().map(QdiscKeys::from).collect(),
+    }
+}
+
+fn device_gone(id: DeviceId) -> Rest<'static> {
+    Rest::DeviceGone {
+        netns: id.netns,
+        ifindex: id.ifindex,
+        dev: None,
+        gone: true,
+    }
+}
+
+fn host(h: &Host) -> HostKeys<'_> {
+    HostKeys {
+        hostname: &h.hostname,
+        kernel: &h.kernel,
+        netns: h.netns,
+        hz: h.hz,
+        cpus: h.cpus,
+        default_qdisc: h.default_qdisc.as_deref(),
+        default_cc: h.default_cc.as_deref(),
+        available_cc: &h.available_cc,
+        sysctls: &h.sysctls,
+    }
+}
+
+fn counters(counters: &Counters) -> Rest<'_> {
+    Rest::Counters {
+        kind: "counters",
+        lost: counters.lost(),
+        programs: counters.programs.iter().map(program).collect(),
+    }
+}
+
+fn program(p: &ProgramCounters) -> ProgramKeys<'_> {
+    ProgramKeys {
+        program: &p.program,
+        attempted: p.attempted,
+        kept: p.kept,
+        suppressed: p.suppressed,
+        filtered: p.filtered,
+        failed: p.failed,
+        dropped: p.dropped,
+        missed: p.missed,
+        run_time_ns: p.run_time_ns,
+    }
+}
+
+fn note_kind(kind: NoteKind) -> &'static str {
+    match kind {
+        NoteKind::Attempt => "attempt",
+        NoteKind::Degraded => "degraded",
+        NoteKind::Info => "info",
+    }
+}

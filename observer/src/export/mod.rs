@@ -1,0 +1,3 @@
+//! What leaves the program as data.
+
+pub mod jsonl;
