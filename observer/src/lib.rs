@@ -1,6 +1,8 @@
 //! observer: a live TCP flow observer for Linux.
 
 pub mod event;
+pub mod export;
 pub mod host;
 pub mod model;
+pub mod source;
 pub mod units;
