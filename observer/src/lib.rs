@@ -3,6 +3,7 @@
 pub mod event;
 pub mod export;
 pub mod host;
+pub mod kernel;
 pub mod model;
 pub mod source;
 pub mod units;

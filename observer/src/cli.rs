@@ -1,0 +1,182 @@
+//! The command line: what may be said, nothing of what it does.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 done · 1 failed · 2 usage · 3 not permitted or not supported here (the message says what to do)
+            4 with --strict: finished, but events were lost · 130 interrupted where that is not the normal end";
+
+/// A live TCP flow observer: cwnd, pacing rate, BtlBw, min RTT and retransmits of every flow, from the kernel.
+#[derive(Debug, Parser)]
+#[command(name = "observer", version, about, after_help = EXIT_CODES, max_term_width = 100)]
+pub struct Cli {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// Which flows: the words of ss, such as `dport = :443 and cc bbr` (dashboard)
+    #[arg(value_name = "FILTER")]
+    pub filter: Vec<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// The dashboard on a terminal (also without a subcommand)
+    Live(FilterArgs),
+    /// One snapshot of the flows
+    List(ListArgs),
+    /// Events, or flows at intervals, as JSON Lines
+    Stream(StreamArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct FilterArgs {
+    /// Which flows: the words of ss, such as `dport = :443 and cc bbr`
+    #[arg(value_name = "FILTER")]
+    pub filter: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    #[command(flatten)]
+    pub filter: FilterArgs,
+    /// One JSON object per line instead of a table
+    #[arg(long)]
+    pub json: bool,
+    /// Rates are measured over this long; 0 = a plain snapshot by socket-diag, rates unknown
+    #[arg(long, value_name = "DUR", default_value = "1s", value_parser = duration)]
+    pub window: Duration,
+}
+
+#[derive(Debug, Args)]
+pub struct StreamArgs {
+    #[command(flatten)]
+    pub filter: FilterArgs,
+    /// One object per flow and interval instead of every event
+    #[arg(long, value_name = "DUR", value_parser = positive_duration)]
+    pub every: Option<Duration>,
+    /// End after this many seconds (or 500ms, 2m)
+    #[arg(short = 't', long = "time", value_name = "SECS", value_parser = positive_duration)]
+    pub time: Option<Duration>,
+}
+
+/// What holds for every command.
+#[derive(Debug, Args)]
+pub struct Common {
+    /// Only IPv4 (v4-mapped flows too)
+    #[arg(short = '4', long, global = true, conflicts_with = "ipv6")]
+    pub ipv4: bool,
+    /// Only IPv6
+    #[arg(short = '6', long, global = true)]
+    pub ipv6: bool,
+    /// Network namespace: a name of `ip netns`, a pid, or `all`
+    #[arg(short = 'N', long, value_name = "NAME|PID|all", global = true)]
+    pub netns: Option<String>,
+    /// Only flows that leave by this device
+    #[arg(long, value_name = "DEV", global = true)]
+    pub dev: Option<String>,
+    /// At least this long between two samples of a flow; 0 = every ACK
+    #[arg(long, value_name = "DUR", default_value = "10ms", value_parser = duration, global = true)]
+    pub interval: Duration,
+    /// Bytes of the ring between the kernel and us
+    #[arg(long, value_name = "SIZE", default_value = "8m", value_parser = size, global = true)]
+    pub ring: u32,
+    /// Colours
+    #[arg(long, value_enum, default_value_t = Color::Auto, global = true)]
+    pub color: Color,
+    /// Exit with 4 when events were lost
+    #[arg(long, global = true)]
+    pub strict: bool,
+    /// The kernel's type information (for developers)
+    #[arg(long, value_name = "DIR", default_value = crate::kernel::btf::SYS_KERNEL_BTF, global = true, hide = true)]
+    pub btf: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+/// `10ms`, `1s`, `2m`; a bare number is seconds.
+fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("'{text}' is no duration: write 10ms, 1s or 2m (a bare number is seconds)");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor = match &text[digits.len()..] {
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "" | "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(wrong()),
+    };
+    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
+        return Err(wrong());
+    }
+    let number: f64 = digits.parse().map_err(|_| wrong())?;
+    Duration::try_from_secs_f64(number * factor)
+        .ok()
+        .filter(|d| *d <= Duration::from_secs(366 * 86_400))
+        .ok_or_else(|| format!("'{text}' is too long"))
+}
+
+fn positive_duration(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("must be longer than 0".to_owned()),
+        duration => Ok(duration),
+    }
+}
+
+/// `64k`, `10m`: powers of 1024, as `tc` reads sizes.
+fn size(text: &str) -> Result<u32, String> {
+    let wrong = || format!("'{text}' is no size: write 64k or 10m");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" => 0,
+        "k" | "kb" => 10,
+        "m" | "mb" => 20,
+        "g" | "gb" => 30,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = digits.parse().map_err(|_| wrong())?;
+    number
+        .checked_mul(1 << shift)
+        .filter(|bytes| (4096..=1 << 30).contains(bytes))
+        .and_then(|bytes| u32::try_from(bytes).ok())
+        .ok_or_else(|| format!("'{text}' is not between 4k and 1g"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_written_as_in_the_contract() {
+        assert_eq!(duration("10ms"), Ok(Duration::from_millis(10)));
+        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
+        assert_eq!(duration("0"), Ok(Duration::ZERO));
+        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
+        for wrong in ["", "s", "-1s", "1x", "1e3", "99999999999h", "..", "é"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_bounded() {
+        assert_eq!(size("8m"), Ok(8 << 20));
+        assert_eq!(size("64k"), Ok(64 << 10));
+        for wrong in ["", "1", "9g", "k", "1z", "99999999999999999999"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+}
