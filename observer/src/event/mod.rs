@@ -81,8 +81,8 @@ impl Counters {
     pub fn lost(&self) -> u64 {
         self.programs
             .iter()
-            .map(|p| p.failed + p.dropped + p.missed)
-            .sum()
+            .flat_map(|p| [p.failed, p.dropped, p.missed])
+            .fold(0, u64::saturating_add)
     }
 }
 

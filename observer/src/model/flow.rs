@@ -308,7 +308,7 @@ impl Flow {
         match &mut self.sample {
             Some((last, known)) => {
                 *last = time;
-                known.clone_from(&Box::new(sample.clone()));
+                (**known).clone_from(sample);
             }
             none => *none = Some((time, Box::new(sample.clone()))),
         }

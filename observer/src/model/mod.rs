@@ -246,11 +246,7 @@ impl Model {
     fn apply_to_flow(&mut self, event: &Event) -> bool {
         let (time, window) = (event.time, self.window);
         let hz = self.host().and_then(|host| host.hz);
-        if let Some(id) = event.flow
-            && !self.flows.contains_key(&id)
-        {
-            self.meet(time, id, &event.payload);
-        }
+        self.meet(event);
         let flow = event.flow.and_then(|id| self.flows.get_mut(&id));
         let Some(flow) = flow else {
             return self.apply_stray(&event.payload);
@@ -301,11 +297,14 @@ impl Model {
     }
 
     /// A flow whose first event was lost is met by any event that tells its tuple.
-    fn meet(&mut self, time: Mono, id: FlowId, payload: &Payload) {
-        let (local, remote, state) = match payload {
+    fn meet(&mut self, event: &Event) {
+        let (local, remote, state) = match &event.payload {
             Payload::Attributes(a) => (a.local, a.remote, TcpState::Unknown(0)),
             Payload::State(s) => (s.local, s.remote, s.new),
             _ => return,
+        };
+        let Some(id) = event.flow.filter(|id| !self.flows.contains_key(id)) else {
+            return;
         };
         self.tally.odd += 1;
         let opened = Opened {
@@ -314,8 +313,8 @@ impl Model {
             local,
             remote,
         };
-        self.flows
-            .insert(id, Box::new(Flow::new(id, time, &opened)));
+        let flow = Flow::new(id, event.time, &opened);
+        self.flows.insert(id, Box::new(flow));
     }
 
     /// Events of flows that are not in view.
