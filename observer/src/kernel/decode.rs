@@ -1,10 +1,12 @@
 //! Wire records → events: what the flows' numbers, totals and attributes say, kept per flow.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use observer_common::layout::{Field, Layout};
 use observer_common::wire::{self, Header, RecordKind, flags};
 
+use super::congestion::{CcLayout, CcLayouts};
 use super::convert;
 use super::record::Record;
 use crate::event::{
@@ -12,15 +14,6 @@ use crate::event::{
     RetransmitKind, StateChange, TcpState,
 };
 use crate::units::{Limit, Mono};
-
-/// What decodes a congestion control's private words.
-pub trait Algorithms {
-    /// Version of the algorithm with this name and home, from its code's type information.
-    fn version(&mut self, name: &str, module: Option<&str>) -> Option<String>;
-    /// The words, under that code's layout; `None` when its layout is not known.
-    fn decode(&mut self, name: &str, module: Option<&str>, words: &[u64; wire::CA_WORDS], mss: u32)
-    -> Option<CcState>;
-}
 
 /// What is remembered of a flow between records.
 #[derive(Debug, Default)]
@@ -32,6 +25,8 @@ struct Track {
     /// `total_retrans` and `bytes_retrans` up to the last record: what has been charged.
     charged: Option<(u32, u64)>,
     ca_ops: u64,
+    /// Layout of the private words, while `ca_ops` owns the socket.
+    cc: Option<Arc<CcLayout>>,
     attributes: Option<Box<Attributes>>,
 }
 
@@ -39,17 +34,17 @@ struct Track {
 const MAX_REQUESTS: usize = 65_536;
 
 /// Turns records into events. One per source; records must come in the order of their time.
-pub struct Decoder<A> {
+pub struct Decoder {
     layout: Layout,
     hz: u32,
-    algorithms: A,
+    algorithms: CcLayouts,
     flows: HashMap<FlowId, Track>,
     listeners: HashMap<FlowId, u64>,
     requests: HashMap<FlowId, u32>,
     holes: u64,
 }
 
-impl<A> std::fmt::Debug for Decoder<A> {
+impl std::fmt::Debug for Decoder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Decoder")
             .field("flows", &self.flows.len())
@@ -58,8 +53,8 @@ impl<A> std::fmt::Debug for Decoder<A> {
     }
 }
 
-impl<A: Algorithms> Decoder<A> {
-    pub fn new(layout: Layout, hz: u32, algorithms: A) -> Self {
+impl Decoder {
+    pub fn new(layout: Layout, hz: u32, algorithms: CcLayouts) -> Self {
         Self {
             layout,
             hz: hz.max(1),
@@ -186,11 +181,17 @@ impl<A: Algorithms> Decoder<A> {
         if let Some(wire) = attributes {
             self.open(id, header, &wire.key, false, out);
             let mut attributes = convert::attributes(&self.layout, wire);
-            attributes.cc_version = self
+            let cc = self
                 .algorithms
-                .version(&attributes.cc_name, attributes.cc_module.as_deref());
+                .layout(wire.ca_ops, &attributes.cc_name, attributes.cc_module.as_deref())
+                .ok();
+            attributes.cc_version = cc
+                .as_ref()
+                .and_then(|layout| layout.version().as_str())
+                .map(str::to_owned);
             if let Some(track) = self.flows.get_mut(&id) {
                 track.ca_ops = wire.ca_ops;
+                track.cc = cc;
                 if track.attributes.as_deref() != Some(&attributes) {
                     track.attributes = Some(Box::new(attributes.clone()));
                     out.push(event(time, id, Payload::Attributes(Box::new(attributes))));
@@ -213,16 +214,10 @@ impl<A: Algorithms> Decoder<A> {
             return None;
         }
         let track = self.flows.get(&id)?;
-        let attributes = track.attributes.as_ref()?;
         if track.ca_ops != body.ca_ops || body.ca_ops == 0 {
             return None;
         }
-        self.algorithms.decode(
-            &attributes.cc_name,
-            attributes.cc_module.as_deref(),
-            &body.ca_priv,
-            body.mss_cache,
-        )
+        track.cc.as_ref()?.decode(&body.ca_priv, body.mss_cache)
     }
 
     fn retransmit(&mut self, r: &wire::Retransmit, out: &mut Vec<Event>) {

@@ -2,6 +2,7 @@
 
 use std::io::Read;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use aya::maps::{Array, MapData, MapError, PerCpuArray, RingBuf};
 use aya::programs::tp_btf::BtfTracePointLink;
@@ -90,6 +91,7 @@ pub struct Programs {
     links: Vec<BtfTracePointLink>,
     ebpf: Ebpf,
     loaded: Vec<Program>,
+    types: Arc<Btf>,
     resolved: btf::Resolved,
     hz: u32,
 }
@@ -141,6 +143,7 @@ impl Programs {
             links: Vec::new(),
             ebpf,
             loaded,
+            types: kernel,
             resolved,
             hz: clock::hz(),
         })
@@ -168,6 +171,11 @@ impl Programs {
 
     pub fn layout(&self) -> &Layout {
         &self.resolved.layout
+    }
+
+    /// The kernel's type information.
+    pub fn types(&self) -> Arc<Btf> {
+        Arc::clone(&self.types)
     }
 
     pub fn resolved(&self) -> &btf::Resolved {

@@ -15,7 +15,7 @@ use super::{Info, Source, SourceError, SourceKind};
 use crate::event::{Event, Note, NoteKind, Origin, Payload};
 use crate::host::netns::Namespace;
 use crate::host::{Roots, Watch, netns};
-use crate::kernel::algorithms::Loaded;
+use crate::kernel::congestion::CcLayouts;
 use crate::kernel::decode::Decoder;
 use crate::kernel::load::{LoadError, Options, Programs};
 use crate::kernel::{clock, record};
@@ -148,7 +148,7 @@ struct Worker {
     programs: Programs,
     ring: RingBuf<MapData>,
     reorder: Reorder,
-    decoder: Decoder<Loaded>,
+    decoder: Decoder,
     options: LiveOptions,
     handle: Handle,
     sender: mpsc::Sender<Vec<Event>>,
@@ -172,7 +172,7 @@ impl Worker {
         sender: mpsc::Sender<Vec<Event>>,
     ) -> Result<Self, LoadError> {
         let ring = programs.take_ring()?;
-        let algorithms = Loaded::new(&options.kernel.btf);
+        let algorithms = CcLayouts::in_dir(programs.types(), &options.kernel.btf);
         let decoder = Decoder::new(*programs.layout(), programs.hz(), algorithms);
         let watches = options
             .namespaces
