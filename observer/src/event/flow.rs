@@ -425,6 +425,17 @@ pub struct Retransmit {
     pub cwnd: Option<u32>,
 }
 
+/// Kinds in the order of SPEC §4.
+pub const KINDS: [RetransmitKind; 7] = [
+    RetransmitKind::Fast,
+    RetransmitKind::Rto,
+    RetransmitKind::SlowStart,
+    RetransmitKind::Tlp,
+    RetransmitKind::Syn,
+    RetransmitKind::Synack,
+    RetransmitKind::Other,
+];
+
 /// The word of SPEC §4.
 pub fn retransmit_kind(kind: RetransmitKind) -> &'static str {
     match kind {

@@ -45,8 +45,8 @@ pub use flow::{FlowObject, flow_object};
 pub use keys::Line;
 pub use lines::{derived_line, event_line};
 
-use crate::event::{Origin, Qdisc};
-use crate::model::{KINDS, RetransmitSums};
+use crate::event::{KINDS, Origin, Qdisc};
+use crate::model::RetransmitSums;
 use crate::units::{Limit, Mono};
 
 /// `schema`.

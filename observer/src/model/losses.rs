@@ -1,23 +1,12 @@
 //! Retransmissions of a flow: sums by kind, and bursts of them.
 
-use crate::event::{Retransmit, RetransmitKind};
+use crate::event::{KINDS, Retransmit, RetransmitKind};
 use crate::units::Mono;
 
 /// SPEC §3: a burst is at least this many segments …
 const BURST_SEGMENTS: u64 = 3;
 /// … with gaps of at most 2 srtt, and this.
 const BURST_GAP_NS: u64 = 200_000_000;
-
-/// Kinds in the order of SPEC §4.
-pub const KINDS: [RetransmitKind; 7] = [
-    RetransmitKind::Fast,
-    RetransmitKind::Rto,
-    RetransmitKind::SlowStart,
-    RetransmitKind::Tlp,
-    RetransmitKind::Syn,
-    RetransmitKind::Synack,
-    RetransmitKind::Other,
-];
 
 /// The place of `kind` in [`KINDS`].
 fn place(kind: RetransmitKind) -> usize {

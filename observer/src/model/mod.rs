@@ -18,7 +18,7 @@ pub use derived::{Derived, DerivedKind, PhaseChange, PhasePair};
 pub use figures::{BtlBw, Figures};
 pub use flow::Flow;
 pub use limit::{LimitShares, LimitedBy};
-pub use losses::{Burst, KINDS, RetransmitSums};
+pub use losses::{Burst, RetransmitSums};
 pub use rates::Interval;
 pub use tally::Noted;
 

@@ -6,7 +6,7 @@ use crate::event::{
     CaState, Cause, NoteKind, Origin, PacingStatus, Phase, RetransmitKind, SubPhase, TcpState,
     Wscale,
 };
-use crate::model::KINDS;
+use crate::event::KINDS;
 use crate::units::Limit;
 
 /// What an integer counts.
