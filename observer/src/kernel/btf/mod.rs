@@ -4,6 +4,7 @@
 //! in, offsets or an error out, whatever the bytes. Format: `Documentation/bpf/btf.rst`, `include/uapi/linux/btf.h`.
 
 mod hooks;
+mod kind;
 mod load;
 mod parse;
 mod path;
@@ -12,7 +13,8 @@ pub mod trim;
 pub mod write;
 
 pub use hooks::{Argument, Hook, HookFit};
+pub use kind::TypeKind;
 pub use load::SYS_KERNEL_BTF;
-pub use parse::{Btf, BtfError, Member, Type, TypeKind};
+pub use parse::{Btf, BtfError, Member, Type};
 pub use path::{Place, PlaceError};
 pub use resolve::{Absent, Problem, ResolveError, Resolved, resolve};
