@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use observer::event::*;
 use observer::export::jsonl::{Context, derived_line, event_line, flow_object};
-use observer::model::{KEEP_CLOSED_NS, Model};
+use observer::model::{KEEP_CLOSED_NS, LimitedBy, Model};
 use observer::source::script;
 use observer::units::{Limit, Mono};
 use proptest::prelude::*;
@@ -86,6 +86,31 @@ fn trap_07_time_stands_at_the_latest_event() {
     model.apply(&event(4_000, 2, opened()));
     assert_eq!(model.now(), Mono(5_000));
     assert_eq!(model.flows().count(), 2);
+}
+
+#[test]
+fn trap_35_samples_closer_than_a_jiffy_sum_up_to_the_same_share() {
+    let mut model = Model::default();
+    model.apply(&event(0, 1, opened()));
+    let mut sample = sample("app_limited=yes packets_out=5 snd_wnd=65535");
+    for ms in 0..1000_u64 {
+        // HZ = 250: the clock moves every 4 ms.
+        sample.clocks = Some(LimitClocks {
+            busy_us: ms / 4 * 4000,
+            ..LimitClocks::default()
+        });
+        sample.bytes_sent = Some(ms);
+        model.apply(&event(
+            ms * 1_000_000,
+            1,
+            Payload::Sample(Box::new(sample.clone())),
+        ));
+    }
+    let flow = model.flows().next().expect("the flow");
+    let figures = model.figures(flow);
+    let shares = figures.limit_shares.expect("shares");
+    assert!(shares.app > 0.98, "{shares:?}");
+    assert_eq!(figures.limit, LimitedBy::App);
 }
 
 #[test]
@@ -187,7 +212,7 @@ fn any_payload() -> impl Strategy<Value = Payload> {
             end_seq: None,
             bytes,
             segments,
-            kind: observer::model::KINDS[kind],
+            kind: KINDS[kind],
             ca_state: CaState::Open,
             failed,
             rtt_us: Some(rtt),

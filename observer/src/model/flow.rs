@@ -295,10 +295,8 @@ impl Flow {
             return (Taken::Late, None);
         }
         let fell = self.restart_if_incomparable(sample);
-        let before = self.sample.as_ref();
-        let us = before.map_or(0, |(last, _)| time.since(*last) / 1000);
-        let clocks = before.and_then(|(_, s)| s.clocks);
-        limit::spend(&mut self.spent, us, sample, clocks);
+        let clocks = self.sample().and_then(|s| s.clocks);
+        limit::spend(&mut self.spent, sample, clocks);
         self.readings
             .push(Reading::of(time, sample, self.spent), span);
         self.note_progress(time, sample);

@@ -58,7 +58,8 @@ impl LimitedBy {
     }
 }
 
-/// Shares of a window's time, 0 to 1. They overlap: `busy` holds all others but the idle part of `app`.
+/// Shares of a window's time, 0 to 1. They overlap; all but `idle` and its part of `app` are of the time in which the
+/// flow was busy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LimitShares {
     /// Length of the window, ns.
@@ -155,29 +156,31 @@ fn queued(sample: &Sample) -> bool {
         .is_some_and(|(rtt, min)| rtt.saturating_sub(min) >= 2000.max(min / 10))
 }
 
-/// Charges the time between two samples with the newer one's state: at an ACK that is the state which has held since
-/// the ACK before (TRAPS 33).
-pub(super) fn spend(spent: &mut Spent, us: u64, sample: &Sample, before: Option<LimitClocks>) {
-    let us = us.min(u64::from(u32::MAX)) as u32;
-    let charge = |counter: &mut u32, condition: bool, us: u32| {
+/// Charges the time in which the flow was busy between two samples with the newer one's state: at an ACK that is the
+/// state which has held since the ACK before (TRAPS 33).
+///
+/// The clocks stand still between jiffies (TRAPS 35): a sample that sees them move is charged with all of it, so that
+/// samples closer than a jiffy sum up to the same.
+pub(super) fn spend(spent: &mut Spent, sample: &Sample, before: Option<LimitClocks>) {
+    let Some((new, old)) = sample.clocks.zip(before) else {
+        return;
+    };
+    let busy = new.busy_us.saturating_sub(old.busy_us);
+    let sndbuf = new.sndbuf_limited_us.saturating_sub(old.sndbuf_limited_us);
+    let charge = |counter: &mut u32, condition: bool, us: u64| {
         if condition {
-            *counter = counter.wrapping_add(us);
+            *counter = counter.wrapping_add(us as u32);
         }
     };
-    let busy = sample.clocks.zip(before).map_or(us, |(new, old)| {
-        let busy = new.busy_us.saturating_sub(old.busy_us);
-        let sndbuf = new.sndbuf_limited_us.saturating_sub(old.sndbuf_limited_us);
-        busy.saturating_sub(sndbuf).min(u64::from(us)) as u32
-    });
     let app = sample.app_limited.unwrap_or(sample.rate_app_limited);
-    charge(&mut spent.app, app, busy);
-    charge(&mut spent.recovery, in_recovery(sample), us);
-    charge(&mut spent.cwnd, cwnd_full(sample), us);
-    charge(&mut spent.pacing, pacing_waits(sample), us);
-    charge(&mut spent.queued, queued(sample), us);
+    charge(&mut spent.app, app, busy.saturating_sub(sndbuf));
+    charge(&mut spent.recovery, in_recovery(sample), busy);
+    charge(&mut spent.cwnd, cwnd_full(sample), busy);
+    charge(&mut spent.pacing, pacing_waits(sample), busy);
+    charge(&mut spent.queued, queued(sample), busy);
 }
 
-pub(super) fn in_recovery(sample: &Sample) -> bool {
+fn in_recovery(sample: &Sample) -> bool {
     use crate::event::CaState::{Loss, Recovery};
     matches!(sample.ca_state, Recovery | Loss)
 }

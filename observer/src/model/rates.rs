@@ -35,10 +35,10 @@ impl Total {
     }
 }
 
-/// Time spent in conditions that only samples tell, µs since the flow came into view, wrapping.
+/// Busy time spent in conditions that only samples tell, µs since the flow came into view, wrapping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Spent {
-    /// Busy, not for want of send buffer, with an app-limited bubble in flight.
+    /// Not for want of send buffer, with an app-limited bubble in flight.
     pub app: u32,
     /// `ca_state` Recovery or Loss.
     pub recovery: u32,

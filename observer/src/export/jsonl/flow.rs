@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::cc::CcKeys;
 use super::sample::SampleKeys;
 use super::{Bound, Context, Head, Kinds, QdiscKeys, bps, source};
-use crate::event::{Attributes, FlowId, Process, family};
+use crate::event::{Attributes, CaState, FlowId, Process, family};
 use crate::model::{Figures, Flow, LimitShares, Model};
 use crate::units::bits;
 
@@ -211,10 +211,14 @@ pub(super) fn object<'a>(
 ) -> FlowObject<'a> {
     let attributes = flow.attributes();
     let cgroup = attributes.and_then(|a| a.cgroup_id);
+    let figures = model.figures(flow);
+    let mut sample = flow.sample().map(SampleKeys::from).unwrap_or_default();
+    // A change may have been told since the sample.
+    sample.ca_state = flow.ca_state().map(CaState::as_str);
     FlowObject {
         head: Head::new(r#type, model.now(), context),
         source: source(flow.origin()),
-        sample_age_us: flow.sampled_at().map(|at| model.now().since(at) / 1000),
+        sample_age_us: figures.sample_age_us,
         flow: FlowKeys::of(flow.id(), Some(flow)),
         from_start: flow.from_start(),
         opened_mono_ns: flow.opened_at().0,
@@ -226,8 +230,8 @@ pub(super) fn object<'a>(
         cc: CcKeys::of(attributes, flow.sample()),
         qdisc: model.qdisc_of(flow).map(QdiscKeys::from),
         attributes: attributes.map(AttributeKeys::from).unwrap_or_default(),
-        sample: flow.sample().map(SampleKeys::from).unwrap_or_default(),
-        figures: FigureKeys::from(&model.figures(flow)),
+        sample,
+        figures: FigureKeys::from(&figures),
         retrans_by_kind: Kinds(*flow.retransmits()),
         retrans_failed: flow.retransmits().failed,
         gaps: flow.gaps(),

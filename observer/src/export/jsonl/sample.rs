@@ -11,7 +11,7 @@ macro_rules! keys {
     ($s:ident: $($key:ident: $type:ty = $value:expr;)*) => {
         #[derive(Clone, Copy, Debug, Default, Serialize)]
         pub(super) struct SampleKeys {
-            $($key: $type,)*
+            $(pub $key: $type,)*
         }
 
         impl From<&Sample> for SampleKeys {

@@ -2,11 +2,11 @@
 
 use std::net::SocketAddr;
 
+use crate::event::KINDS;
 use crate::event::{
     CaState, Cause, NoteKind, Origin, PacingStatus, Phase, RetransmitKind, SubPhase, TcpState,
     Wscale,
 };
-use crate::event::KINDS;
 use crate::units::Limit;
 
 /// What an integer counts.
