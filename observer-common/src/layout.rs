@@ -190,6 +190,12 @@ fields! {
     // The request of a connection not yet accepted.
     ReqNumRetrans = "request_sock" "num_retrans" Bits, Optional;
     ReqNumTimeout = "request_sock" "num_timeout" Bits, Optional;
+    // The owner.
+    /// 0 until somebody asked for it.
+    Cookie = "sock_common" "skc_cookie" U64, Optional;
+    SocketSk = "socket" "sk" Pointer, Optional;
+    TaskTgid = "task_struct" "tgid" U32, Optional;
+    TaskComm = "task_struct" "comm" Bytes(16), Optional;
 }
 
 /// Rows in the field table.

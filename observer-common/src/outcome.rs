@@ -11,10 +11,14 @@ pub enum Program {
     Destroy = 4,
     CongState = 5,
     Sweep = 6,
+    Owners = 7,
 }
 
+/// How many programs there are.
+pub const PROGRAMS: usize = Program::ALL.len();
+
 impl Program {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Probe,
         Self::Retransmit,
         Self::RetransmitSynack,
@@ -22,6 +26,7 @@ impl Program {
         Self::Destroy,
         Self::CongState,
         Self::Sweep,
+        Self::Owners,
     ];
 
     /// The program's name in the object file.
@@ -34,6 +39,7 @@ impl Program {
             Self::Destroy => "on_destroy",
             Self::CongState => "on_cong_state",
             Self::Sweep => "on_sweep",
+            Self::Owners => "on_owners",
         }
     }
 
@@ -47,12 +53,18 @@ impl Program {
             Self::Destroy => "tcp_destroy_sock",
             Self::CongState => "tcp_cong_state_set",
             Self::Sweep => "tcp",
+            Self::Owners => "task_file",
         }
+    }
+
+    /// Whether it is run by reading an iterator rather than by a hook.
+    pub const fn is_iterator(self) -> bool {
+        matches!(self, Self::Sweep | Self::Owners)
     }
 
     /// Whether the tool is of use without it.
     pub const fn required(self) -> bool {
-        !matches!(self, Self::CongState)
+        !matches!(self, Self::CongState | Self::Owners)
     }
 }
 
@@ -86,5 +98,5 @@ pub struct Counters {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct ProgramsCounters {
-    pub program: [Counters; 7],
+    pub program: [Counters; PROGRAMS],
 }

@@ -26,6 +26,8 @@ pub enum RecordKind {
     SynAck = 6,
     /// [`CongState`].
     CongState = 7,
+    /// [`Owner`]: of the task-file iterator; not numbered.
+    Owner = 8,
 }
 
 /// The first 40 bytes of every record.
@@ -246,6 +248,12 @@ pub struct State {
     pub _pad: [u8; 2],
     pub total_retrans: u32,
     pub bytes_retrans: u64,
+    /// Who connects (CLOSE → SYN-SENT runs in the caller's context); empty at every other change, where the current
+    /// task is anybody (TRAPS 5).
+    pub comm: [u8; 16],
+    /// Process id; 0 = not known.
+    pub pid: u32,
+    pub _pad2: u32,
 }
 
 /// One firing of `tcp_retransmit_synack`: one segment. `header.cookie` is the request's, which the accepted socket
@@ -259,6 +267,18 @@ pub struct SynAck {
     pub num_retrans: u8,
     pub num_timeout: u8,
     pub _pad: [u8; 6],
+}
+
+/// A descriptor of a TCP socket, found by walking all tasks' files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Owner {
+    pub header: Header,
+    pub key: FlowKey,
+    pub comm: [u8; 16],
+    /// Process id (`tgid`).
+    pub pid: u32,
+    pub _pad: u32,
 }
 
 /// One firing of `tcp_cong_state_set`; `header.ca_state` is the old state.
@@ -282,7 +302,8 @@ const _: () = {
     assert!(size_of::<Sample>() % 8 == 0);
     assert!(size_of::<Full>() % 8 == 0);
     assert!(size_of::<Retransmit>() == 40 + 40 + 16 + 13 * 4 + 4);
-    assert!(size_of::<State>() == 96);
+    assert!(size_of::<State>() == 120);
+    assert!(size_of::<Owner>() == 104);
     assert!(size_of::<SynAck>() == 96);
     assert!(size_of::<CongState>() == 56);
 };

@@ -77,6 +77,12 @@ mod entry {
         counted(Program::Sweep, || programs::sweep(context))
     }
 
+    #[unsafe(no_mangle)]
+    #[unsafe(link_section = "iter/task_file")]
+    pub extern "C" fn on_owners(context: *const u64) -> i32 {
+        counted(Program::Owners, || programs::owners(context))
+    }
+
     #[panic_handler]
     fn panic(_info: &core::panic::PanicInfo) -> ! {
         // Nothing here panics; were it to, the verifier would refuse the endless loop.

@@ -3,7 +3,7 @@
 use aya_ebpf::btf_maps::{Array, PerCpuArray, RingBuf, SkStorage};
 use aya_ebpf::macros::btf_map;
 use observer_common::outcome::ProgramsCounters;
-use observer_common::wire::Full;
+use observer_common::wire::{Full, Owner};
 
 /// What the programs remember of a socket. Lives and dies with it.
 #[derive(Clone, Copy)]
@@ -52,6 +52,13 @@ pub static mut SLOT: [Slot; SLOTS] = [Slot { sk: 0, mstamp: 0 }; SLOTS];
 pub static mut SWEEP_RECORD: Full = ZERO;
 
 const ZERO: Full = {
+    // SAFETY: integers only, all zero is a value.
+    unsafe { core::mem::zeroed() }
+};
+
+/// The owners' record: one iterator runs at a time.
+#[unsafe(no_mangle)]
+pub static mut OWNER_RECORD: Owner = {
     // SAFETY: integers only, all zero is a value.
     unsafe { core::mem::zeroed() }
 };

@@ -1,10 +1,10 @@
 //! What each hook does: decide, read, hand over. One function a hook.
 
-use aya_ebpf::helpers::generated;
+use aya_ebpf::helpers::{bpf_get_current_comm, bpf_get_current_pid_tgid, generated};
 use observer_common::layout::Field;
 use observer_common::outcome::{Outcome, Program};
 use observer_common::wire::{
-    CongState, Full, Header, RecordKind, Retransmit, State, SynAck, flags,
+    CongState, Full, Header, Owner, RecordKind, Retransmit, State, SynAck, flags,
 };
 
 use crate::emit::{self, flow_state, header, is_listener, is_wanted, jiffies, submit, tcp_sock};
@@ -14,6 +14,7 @@ use crate::pace::is_due;
 use crate::reader::{self, Kernel, argument, object};
 use crate::{sock, tcp};
 
+const SYN_SENT: u8 = 2;
 const SYN_RECV: u8 = 3;
 const CLOSE: u8 = 7;
 const LISTEN: u8 = 10;
@@ -231,6 +232,15 @@ pub fn set_state(context: *const u64) -> Outcome {
         record._pad = [0; 2];
         record.total_retrans = tp.u32(Field::TotalRetrans);
         record.bytes_retrans = tp.u64(Field::BytesRetrans);
+        record.comm = [0; 16];
+        record.pid = 0;
+        record._pad2 = 0;
+        if old == CLOSE && new == SYN_SENT {
+            record.pid = (bpf_get_current_pid_tgid() >> 32) as u32;
+            if let Ok(comm) = bpf_get_current_comm() {
+                record.comm = comm;
+            }
+        }
     })
 }
 
@@ -349,16 +359,7 @@ pub fn sweep(context: *const u64) -> Outcome {
     record.header = header;
     tcp::fill_body(&mut record.body, tp);
     sock::fill_attributes(&mut record.attributes, tp);
-    // SAFETY: the first word of the iterator's meta is its seq_file.
-    let seq = unsafe {
-        core::ptr::read_volatile(meta.as_ptr().cast::<*mut aya_ebpf::bindings::seq_file>())
-    };
-    // SAFETY: a buffer of that size.
-    let written = unsafe {
-        generated::bpf_seq_write(seq, (&raw const *record).cast(), size_of::<Full>() as u32)
-    };
-    if written != 0 {
-        // No room left in this read: the kernel calls again for the same socket.
+    if !write(meta, record) {
         (state.number, state.flags) = before;
         return Outcome::Suppressed;
     }
@@ -369,4 +370,64 @@ pub fn sweep(context: *const u64) -> Outcome {
     state.total_retrans = record.body.total_retrans;
     state.bytes_retrans = record.body.bytes_retrans;
     Outcome::Kept
+}
+
+/// One open file of one task: who holds which TCP socket. Tasks that share their files with their leader are left out
+/// by the kernel.
+#[inline(always)]
+pub fn owners(context: *const u64) -> Outcome {
+    let (Some(meta), Some(task), Some(file)) =
+        (object(context, 0), object(context, 1), object(context, 3))
+    else {
+        return Outcome::Filtered;
+    };
+    // SAFETY: the verifier knows `file` for a file.
+    let socket = unsafe { generated::bpf_sock_from_file(file.as_ptr().cast()) };
+    let Some(sk) =
+        Kernel::new(socket as *const u8).and_then(|socket| socket.follow(Field::SocketSk))
+    else {
+        return Outcome::Filtered;
+    };
+    let Some(tp) = tcp_sock(sk) else {
+        return Outcome::Filtered;
+    };
+    let netns = sock::netns(tp);
+    if !is_wanted(netns) {
+        return Outcome::Filtered;
+    }
+    // SAFETY: one iterator runs at a time; the buffer has no other user.
+    let record: &mut Owner = unsafe { &mut *(&raw mut crate::maps::OWNER_RECORD) };
+    record.header = Header {
+        cookie: tp.u64(Field::Cookie),
+        netns,
+        kind: RecordKind::Owner as u8,
+        program: Program::Owners as u8,
+        state: tp.u8(Field::State),
+        ..Header::default()
+    };
+    sock::fill_key(&mut record.key, tp, true);
+    record.pid = task.u32(Field::TaskTgid);
+    task.copy_16(Field::TaskComm, &mut record.comm);
+    if write(meta, record) {
+        Outcome::Kept
+    } else {
+        Outcome::Suppressed
+    }
+}
+
+/// Appends a record to what the iterator's reader gets; without room the kernel calls again for the same object.
+#[inline(always)]
+fn write<T>(meta: Kernel, record: &T) -> bool {
+    // SAFETY: the first word of the iterator's meta is its seq_file.
+    let seq = unsafe {
+        core::ptr::read_volatile(meta.as_ptr().cast::<*mut aya_ebpf::bindings::seq_file>())
+    };
+    // SAFETY: a buffer of that size.
+    unsafe {
+        generated::bpf_seq_write(
+            seq,
+            core::ptr::from_ref(record).cast(),
+            size_of::<T>() as u32,
+        ) == 0
+    }
 }

@@ -6,6 +6,7 @@
 
 use core::ptr::read_volatile;
 
+use aya_ebpf::helpers::generated;
 use observer_common::config::ProbeConfig;
 use observer_common::layout::{ABSENT, Field, Layout};
 
@@ -108,6 +109,16 @@ impl Kernel {
         // SAFETY: in bounds of a static array.
         let inner = unsafe { read_volatile(&raw const LAYOUT.offset[field as usize]) };
         self.load(base, inner as usize)
+    }
+
+    /// Sixteen bytes that typed loads may not read as numbers (`task_struct.comm`).
+    #[inline(always)]
+    pub fn copy_16(self, field: Field, out: &mut [u8; 16]) {
+        *out = [0; 16];
+        if let Some(place) = self.at(field, 0) {
+            // SAFETY: the helper checks both ends; on a fault the zeroes stay.
+            unsafe { generated::bpf_probe_read_kernel(out.as_mut_ptr().cast(), 16, place.cast()) };
+        }
     }
 
     /// A bit field, or the low byte of an integer.

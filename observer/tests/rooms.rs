@@ -20,7 +20,9 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("cli", &["kernel"]),
     (
         "commands",
-        &["cli", "event", "export", "filter", "host", "kernel", "model", "source", "tui", "units"],
+        &[
+            "cli", "event", "export", "filter", "host", "kernel", "model", "source", "tui", "units",
+        ],
     ),
 ];
 
@@ -48,11 +50,17 @@ fn named(text: &str) -> BTreeSet<String> {
     let mut rooms = BTreeSet::new();
     for rest in code.split("crate::").skip(1) {
         let word = |text: &str| -> String {
-            text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
+            text.chars()
+                .take_while(|c| c.is_alphanumeric() || *c == '_')
+                .collect()
         };
         if let Some(list) = rest.strip_prefix('{') {
             let list = list.split('}').next().unwrap_or("");
-            rooms.extend(list.split(',').map(|part| word(part.trim())).filter(|w| !w.is_empty()));
+            rooms.extend(
+                list.split(',')
+                    .map(|part| word(part.trim()))
+                    .filter(|w| !w.is_empty()),
+            );
         } else {
             rooms.insert(word(rest));
         }
@@ -70,7 +78,12 @@ fn rooms_know_only_whom_they_may() {
     let mut wrong = Vec::new();
     for file in files {
         let below = file.strip_prefix(&src).expect("below src");
-        let first = below.components().next().expect("a name").as_os_str().to_string_lossy();
+        let first = below
+            .components()
+            .next()
+            .expect("a name")
+            .as_os_str()
+            .to_string_lossy();
         let room = first.trim_end_matches(".rs");
         if room == "lib" || room == "main" {
             continue;
@@ -79,15 +92,18 @@ fn rooms_know_only_whom_they_may() {
             wrong.push(format!("{room} is not in the table"));
             continue;
         };
-        let name = below.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = below
+            .file_name()
+            .map(|n| n.to_string_lossy().into_owned())
+            .unwrap_or_default();
         for other in named(&fs::read_to_string(&file).expect("readable")) {
             // Only rooms: macros and items of the crate's root are no dependency.
             if other == room || !may.contains_key(other.as_str()) {
                 continue;
             }
-            let narrowed = NARROWER
-                .iter()
-                .any(|(of, only, what)| *of == room && *only != name && what.contains(&other.as_str()));
+            let narrowed = NARROWER.iter().any(|(of, only, what)| {
+                *of == room && *only != name && what.contains(&other.as_str())
+            });
             if !allowed.contains(&other.as_str()) || narrowed {
                 wrong.push(format!("{}: {room} may not know {other}", below.display()));
             }
@@ -99,7 +115,12 @@ fn rooms_know_only_whom_they_may() {
 #[test]
 fn every_module_says_first_what_it_owns() {
     let mut files = Vec::new();
-    for dir in ["src", "../observer-common/src", "../observer-ebpf/src", "../xtask/src"] {
+    for dir in [
+        "src",
+        "../observer-common/src",
+        "../observer-ebpf/src",
+        "../xtask/src",
+    ] {
         sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join(dir), &mut files);
     }
     let silent: Vec<String> = files
@@ -107,5 +128,9 @@ fn every_module_says_first_what_it_owns() {
         .filter(|file| !fs::read_to_string(file).is_ok_and(|text| text.starts_with("//!")))
         .map(|file| file.display().to_string())
         .collect();
-    assert!(silent.is_empty(), "no `//!` in the first line of: {}", silent.join(", "));
+    assert!(
+        silent.is_empty(),
+        "no `//!` in the first line of: {}",
+        silent.join(", ")
+    );
 }

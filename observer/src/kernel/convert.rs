@@ -7,7 +7,8 @@ use observer_common::layout::{Field, Layout};
 use observer_common::wire::{self, Header, RecordKind};
 
 use crate::event::{
-    Attributes, CaState, Cause, DeviceId, LimitClocks, Origin, PacingStatus, RetransmitKind, Sample, TcpState, Wscale,
+    Attributes, CaState, Cause, DeviceId, LimitClocks, Origin, PacingStatus, Process,
+    RetransmitKind, Sample, TcpState, Wscale,
 };
 use crate::units::Limit;
 
@@ -15,6 +16,14 @@ use crate::units::Limit;
 fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+/// A process by its id and its (cut) name.
+pub fn process(pid: u32, comm: &[u8; 16]) -> Process {
+    Process {
+        pid,
+        comm: text(comm),
+    }
 }
 
 fn endpoint(address: &[u8; 16], port: u16) -> SocketAddr {
@@ -120,7 +129,13 @@ pub fn sample(layout: &Layout, hz: u32, header: &Header, body: &wire::Body) -> S
         snd_nxt: Some(body.snd_nxt),
         write_seq: Some(body.write_seq),
         rcv_nxt: word(Field::RcvNxt, body.rcv_nxt),
-        notsent_bytes: Some(body.write_seq.wrapping_sub(body.snd_nxt).cast_signed().max(0).cast_unsigned()),
+        notsent_bytes: Some(
+            body.write_seq
+                .wrapping_sub(body.snd_nxt)
+                .cast_signed()
+                .max(0)
+                .cast_unsigned(),
+        ),
         snd_wnd_bytes: Some(body.snd_wnd),
         max_window_bytes: word(Field::MaxWindow, body.max_window),
         rcv_wnd_bytes: word(Field::RcvWnd, body.rcv_wnd),
@@ -174,7 +189,8 @@ pub fn attributes(layout: &Layout, wire: &wire::Attributes) -> Attributes {
         cc_name: text(&wire.ca_name),
         cc_version: None,
         cc_module: (!module.is_empty()).then_some(module),
-        max_pacing_rate: has(Field::MaxPacingRate).then(|| Limit::from_kernel_rate(wire.max_pacing_rate)),
+        max_pacing_rate: has(Field::MaxPacingRate)
+            .then(|| Limit::from_kernel_rate(wire.max_pacing_rate)),
         cgroup_id: (wire.cgroup != 0).then_some(wire.cgroup),
         device: (wire.ifindex != 0).then_some(DeviceId {
             netns: wire.dev_netns,

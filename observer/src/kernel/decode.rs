@@ -10,8 +10,8 @@ use super::congestion::{CcLayout, CcLayouts};
 use super::convert;
 use super::record::Record;
 use crate::event::{
-    Attributes, CaState, CaStateChange, CcState, Event, FlowId, Gap, Note, NoteKind, Opened, Payload, Retransmit,
-    RetransmitKind, StateChange, TcpState,
+    Attributes, CaState, CaStateChange, CcState, Event, FlowId, Gap, Note, NoteKind, Opened,
+    Payload, Process, Retransmit, RetransmitKind, StateChange, TcpState,
 };
 use crate::units::{Limit, Mono};
 
@@ -28,6 +28,20 @@ struct Track {
     /// Layout of the private words, while `ca_ops` owns the socket.
     cc: Option<Arc<CcLayout>>,
     attributes: Option<Box<Attributes>>,
+    local_port: u16,
+    owned: Owned,
+    owners: Vec<Process>,
+}
+
+/// How well a flow's owners are known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Owned {
+    #[default]
+    Unknown,
+    /// The listener's: a guess until the walk finds the descriptor.
+    Inherited,
+    /// The connecting task told, or the walk found the descriptor.
+    Told,
 }
 
 /// SYN-ACKs sent again for requests that are no sockets yet; forgotten when there are too many (a SYN flood).
@@ -107,6 +121,36 @@ impl Decoder {
         }
     }
 
+    /// Whether flows have come whose owner is not known.
+    pub fn wants_owners(&self) -> bool {
+        self.flows
+            .values()
+            .any(|track| track.owned == Owned::Unknown)
+    }
+
+    /// Takes in a walk over all tasks' files. A flow that nobody holds any more keeps the owners it had; one that was
+    /// accepted and is not seen held (it lived too shortly, or waits to be accepted) has those of its listener.
+    pub fn owners(&mut self, now: Mono, walk: &Walk, out: &mut Vec<Event>) {
+        for (id, track) in &mut self.flows {
+            let (owners, owned) = match walk.holders.get(id) {
+                Some(owners) => (owners, Owned::Told),
+                None if track.owned == Owned::Told => continue,
+                None => match walk.listeners.get(&(id.netns, track.local_port)) {
+                    Some(owners) => (owners, Owned::Inherited),
+                    None => {
+                        track.owned = Owned::Inherited;
+                        continue;
+                    }
+                },
+            };
+            track.owned = owned;
+            if track.owners != *owners {
+                track.owners.clone_from(owners);
+                out.push(event(now, *id, Payload::Owners(owners.clone())));
+            }
+        }
+    }
+
     /// Looks the flow up, notes holes in its numbers, and says whether it is new.
     fn enter(&mut self, header: &Header, out: &mut Vec<Event>) -> FlowId {
         let id = id_of(header);
@@ -114,7 +158,11 @@ impl Decoder {
         let missing = header.number.saturating_sub(track.next_number);
         if missing > 0 {
             self.holes += missing;
-            out.push(event(Mono(header.time_ns), id, Payload::Gap(Gap { missing })));
+            out.push(event(
+                Mono(header.time_ns),
+                id,
+                Payload::Gap(Gap { missing }),
+            ));
         }
         track.next_number = header.number + 1;
         track.last_ns = track.last_ns.max(header.time_ns);
@@ -122,7 +170,14 @@ impl Decoder {
         id
     }
 
-    fn open(&mut self, id: FlowId, header: &Header, key: &observer_common::flow::FlowKey, from_start: bool, out: &mut Vec<Event>) {
+    fn open(
+        &mut self,
+        id: FlowId,
+        header: &Header,
+        key: &observer_common::flow::FlowKey,
+        from_start: bool,
+        out: &mut Vec<Event>,
+    ) {
         let Some(track) = self.flows.get_mut(&id) else {
             return;
         };
@@ -130,6 +185,7 @@ impl Decoder {
             return;
         }
         track.opened = true;
+        track.local_port = key.local_port;
         let (local, remote) = convert::endpoints(key);
         out.push(event(
             Mono(header.time_ns),
@@ -145,13 +201,23 @@ impl Decoder {
 
     /// Charges what the totals rose beyond what events told (TRAPS 3): retransmissions without a hook, or whose
     /// record was lost.
-    fn reconcile(&mut self, id: FlowId, header: &Header, total: u32, bytes: u64, out: &mut Vec<Event>) {
+    fn reconcile(
+        &mut self,
+        id: FlowId,
+        header: &Header,
+        total: u32,
+        bytes: u64,
+        out: &mut Vec<Event>,
+    ) {
         let Some(track) = self.flows.get_mut(&id) else {
             return;
         };
         let born = header.flags & flags::FIRST != 0;
         let (charged_total, charged_bytes) = *track.charged.get_or_insert((total, bytes));
-        let (segments, rose) = (total.wrapping_sub(charged_total), bytes.wrapping_sub(charged_bytes));
+        let (segments, rose) = (
+            total.wrapping_sub(charged_total),
+            bytes.wrapping_sub(charged_bytes),
+        );
         // A total that fell back (a socket used anew after disconnect) starts a new count.
         track.charged = Some((total, bytes));
         if born || total < charged_total || bytes < charged_bytes || (segments == 0 && rose == 0) {
@@ -175,7 +241,13 @@ impl Decoder {
         ));
     }
 
-    fn sample(&mut self, header: &Header, body: &wire::Body, attributes: Option<&wire::Attributes>, out: &mut Vec<Event>) {
+    fn sample(
+        &mut self,
+        header: &Header,
+        body: &wire::Body,
+        attributes: Option<&wire::Attributes>,
+        out: &mut Vec<Event>,
+    ) {
         let id = self.enter(header, out);
         let time = Mono(header.time_ns);
         if let Some(wire) = attributes {
@@ -183,7 +255,11 @@ impl Decoder {
             let mut attributes = convert::attributes(&self.layout, wire);
             let cc = self
                 .algorithms
-                .layout(wire.ca_ops, &attributes.cc_name, attributes.cc_module.as_deref())
+                .layout(
+                    wire.ca_ops,
+                    &attributes.cc_name,
+                    attributes.cc_module.as_deref(),
+                )
                 .ok();
             attributes.cc_version = cc
                 .as_ref()
@@ -270,7 +346,8 @@ impl Decoder {
         let id = self.enter(&r.header, out);
         let (old, new) = (TcpState::from_kernel(r.old), TcpState::from_kernel(r.new));
         let first = r.header.flags & flags::FIRST != 0;
-        let from_start = first && matches!(old, TcpState::SynRecv) || matches!((old, new), (TcpState::Close, TcpState::SynSent));
+        let from_start = first && matches!(old, TcpState::SynRecv)
+            || matches!((old, new), (TcpState::Close, TcpState::SynSent));
         if from_start && let Some(track) = self.flows.get_mut(&id) {
             // Born before our eyes: all it counts from here is to be charged; SYN-ACKs sent again have been.
             let answered = self.requests.remove(&id).unwrap_or(0);
@@ -285,6 +362,18 @@ impl Decoder {
             ..r.header
         };
         self.reconcile(id, &header, r.total_retrans, r.bytes_retrans, out);
+        if r.pid != 0
+            && let Some(track) = self.flows.get_mut(&id)
+        {
+            let process = convert::process(r.pid, &r.comm);
+            track.owned = Owned::Told;
+            track.owners = vec![process.clone()];
+            out.push(event(
+                Mono(r.header.time_ns),
+                id,
+                Payload::Owners(vec![process]),
+            ));
+        }
         let (local, remote) = convert::endpoints(&r.key);
         out.push(event(
             Mono(r.header.time_ns),
@@ -347,6 +436,34 @@ impl Decoder {
                 lost_out: r.lost_out,
             }),
         ));
+    }
+}
+
+/// Who holds what, by the task-file iterator.
+#[derive(Debug, Default)]
+pub struct Walk {
+    holders: HashMap<FlowId, Vec<Process>>,
+    /// By namespace and port.
+    listeners: HashMap<(u32, u16), Vec<Process>>,
+}
+
+impl Walk {
+    /// Adds one descriptor. A process that holds a socket twice counts once.
+    pub fn add(&mut self, owner: &wire::Owner) {
+        const LISTEN: u8 = 10;
+        let process = convert::process(owner.pid, &owner.comm);
+        let holders = if owner.header.state == LISTEN {
+            self.listeners
+                .entry((owner.header.netns, owner.key.local_port))
+                .or_default()
+        } else if owner.header.cookie != 0 {
+            self.holders.entry(id_of(&owner.header)).or_default()
+        } else {
+            return;
+        };
+        if !holders.contains(&process) {
+            holders.push(process);
+        }
     }
 }
 

@@ -64,7 +64,9 @@ pub enum LoadError {
     Object(#[from] EbpfError),
     #[error("the kernel's type information does not parse: {0}")]
     AyaBtf(#[from] aya::BtfError),
-    #[error("the kernel refused the program {program} ({io}). Its last words:\n{tail}\nThe whole log: {log}")]
+    #[error(
+        "the kernel refused the program {program} ({io}). Its last words:\n{tail}\nThe whole log: {log}"
+    )]
     Verifier {
         program: &'static str,
         io: std::io::Error,
@@ -81,8 +83,8 @@ pub enum LoadError {
     Map { map: &'static str, source: MapError },
     #[error("the kernel side's thread cannot be started: {0}")]
     Thread(std::io::Error),
-    #[error("the sweep over the sockets failed: {0}")]
-    Sweep(std::io::Error),
+    #[error("the walk over sockets or files failed: {0}")]
+    Iterator(std::io::Error),
 }
 
 /// The programs, loaded; dropping it detaches and unloads them.
@@ -91,6 +93,7 @@ pub struct Programs {
     links: Vec<BtfTracePointLink>,
     ebpf: Ebpf,
     loaded: Vec<Program>,
+    degraded: Vec<String>,
     types: Arc<Btf>,
     resolved: btf::Resolved,
     hz: u32,
@@ -132,17 +135,23 @@ impl Programs {
             .map_max_entries("EVENTS", options.ring_bytes.max(4096).next_power_of_two())
             .load(bytes)?;
         let mut loaded = Vec::new();
+        let mut degraded = Vec::new();
         for program in Program::ALL {
             if !program.required() && resolved.hook(program).fit != HookFit::Fits {
+                degraded.push(format!("without {}", resolved.hook(program)));
                 continue;
             }
-            load_one(&mut ebpf, program, &types)?;
-            loaded.push(program);
+            match load_one(&mut ebpf, program, &types) {
+                Ok(()) => loaded.push(program),
+                Err(error) if !program.required() => degraded.push(error.to_string()),
+                Err(error) => return Err(error),
+            }
         }
         Ok(Self {
             links: Vec::new(),
             ebpf,
             loaded,
+            degraded,
             types: kernel,
             resolved,
             hz: clock::hz(),
@@ -152,7 +161,7 @@ impl Programs {
     /// Attaches the programs to their hooks. The sweep needs none.
     pub fn attach(&mut self) -> Result<(), LoadError> {
         for program in self.loaded.clone() {
-            if program != Program::Sweep {
+            if !program.is_iterator() {
                 let hooked = tracepoint(&mut self.ebpf, program)?;
                 let link = hooked
                     .attach()
@@ -187,6 +196,16 @@ impl Programs {
         self.hz
     }
 
+    /// What this kernel cannot do, a line each.
+    pub fn degraded(&self) -> Vec<String> {
+        let absent = self
+            .resolved
+            .absent
+            .iter()
+            .map(|absent| format!("this kernel has no {absent}"));
+        self.degraded.iter().cloned().chain(absent).collect()
+    }
+
     pub fn loaded(&self) -> &[Program] {
         &self.loaded
     }
@@ -198,7 +217,10 @@ impl Programs {
 
     /// The ring, once.
     pub fn take_ring(&mut self) -> Result<RingBuf<MapData>, LoadError> {
-        let map = self.ebpf.take_map("EVENTS").ok_or_else(|| missing("EVENTS"))?;
+        let map = self
+            .ebpf
+            .take_map("EVENTS")
+            .ok_or_else(|| missing("EVENTS"))?;
         RingBuf::try_from(map).map_err(|source| LoadError::Map {
             map: "EVENTS",
             source,
@@ -207,7 +229,10 @@ impl Programs {
 
     /// What became of the runs so far.
     pub fn counters(&self) -> Result<Counters, LoadError> {
-        let map = self.ebpf.map("COUNTERS").ok_or_else(|| missing("COUNTERS"))?;
+        let map = self
+            .ebpf
+            .map("COUNTERS")
+            .ok_or_else(|| missing("COUNTERS"))?;
         let map: PerCpuArray<&MapData, ProgramsCounters> =
             PerCpuArray::try_from(map).map_err(|source| LoadError::Map {
                 map: "COUNTERS",
@@ -224,14 +249,29 @@ impl Programs {
     /// Reads the sockets of the calling thread's network namespace through the `tcp` iterator into `buffer` (whole
     /// [`observer_common::wire::Full`] records); with `all`, unchanged flows too.
     pub fn sweep(&mut self, all: bool, buffer: &mut Vec<u8>) -> Result<(), LoadError> {
-        let control = self.ebpf.map_mut("CONTROL").ok_or_else(|| missing("CONTROL"))?;
+        let control = self
+            .ebpf
+            .map_mut("CONTROL")
+            .ok_or_else(|| missing("CONTROL"))?;
         Array::<_, u32>::try_from(control)
             .and_then(|mut control| control.set(0, u32::from(all), 0))
             .map_err(|source| LoadError::Map {
                 map: "CONTROL",
                 source,
             })?;
-        let program = Program::Sweep;
+        self.read_iterator(Program::Sweep, buffer)
+    }
+
+    /// Reads who holds which TCP socket, all namespaces asked for, into `buffer` (whole
+    /// [`observer_common::wire::Owner`] records). Nothing where this kernel cannot tell.
+    pub fn owners(&mut self, buffer: &mut Vec<u8>) -> Result<(), LoadError> {
+        if self.loaded.contains(&Program::Owners) {
+            self.read_iterator(Program::Owners, buffer)?;
+        }
+        Ok(())
+    }
+
+    fn read_iterator(&mut self, program: Program, buffer: &mut Vec<u8>) -> Result<(), LoadError> {
         let iter: &mut Iter = self
             .ebpf
             .program_mut(program.name())
@@ -239,11 +279,13 @@ impl Programs {
             .try_into()
             .map_err(|source| refused(program, source))?;
         let id = iter.attach().map_err(|source| refused(program, source))?;
-        let link = iter.take_link(id).map_err(|source| refused(program, source))?;
+        let link = iter
+            .take_link(id)
+            .map_err(|source| refused(program, source))?;
         let mut file = link
             .into_file()
-            .map_err(|source| LoadError::Sweep(std::io::Error::other(source)))?;
-        file.read_to_end(buffer).map_err(LoadError::Sweep)?;
+            .map_err(|source| LoadError::Iterator(std::io::Error::other(source)))?;
+        file.read_to_end(buffer).map_err(LoadError::Iterator)?;
         Ok(())
     }
 }
@@ -265,7 +307,7 @@ fn tracepoint(ebpf: &mut Ebpf, program: Program) -> Result<&mut BtfTracePoint, L
 }
 
 fn load_one(ebpf: &mut Ebpf, program: Program, types: &AyaBtf) -> Result<(), LoadError> {
-    let result = if program == Program::Sweep {
+    let result = if program.is_iterator() {
         let iter: &mut Iter = ebpf
             .program_mut(program.name())
             .ok_or_else(|| missing(program.name()))?
@@ -308,7 +350,11 @@ fn last_lines(text: &str, count: usize) -> String {
 
 /// Leaves the whole log beside the temporary files; says why when it cannot.
 fn keep_log(program: Program, log: &str) -> String {
-    let path = std::env::temp_dir().join(format!("observer-verifier-{}-{}.log", program.name(), std::process::id()));
+    let path = std::env::temp_dir().join(format!(
+        "observer-verifier-{}-{}.log",
+        program.name(),
+        std::process::id()
+    ));
     let written = std::fs::OpenOptions::new()
         .write(true)
         .create_new(true)

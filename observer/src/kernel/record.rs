@@ -1,6 +1,8 @@
 //! Bytes from the ring or the sweep → a wire record.
 
-use observer_common::wire::{CongState, Full, Header, RecordKind, Retransmit, Sample, State, SynAck};
+use observer_common::wire::{
+    CongState, Full, Header, Owner, RecordKind, Retransmit, Sample, State, SynAck,
+};
 
 /// A record as the kernel wrote it.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +25,7 @@ impl Plain for Retransmit {}
 impl Plain for State {}
 impl Plain for SynAck {}
 impl Plain for CongState {}
+impl Plain for Owner {}
 
 fn read<T: Plain>(bytes: &[u8]) -> Option<T> {
     if bytes.len() < size_of::<T>() {
@@ -35,6 +38,12 @@ fn read<T: Plain>(bytes: &[u8]) -> Option<T> {
 /// The header alone.
 pub fn header(bytes: &[u8]) -> Option<Header> {
     read(bytes)
+}
+
+/// A record of the owners' walk.
+pub fn owner(bytes: &[u8]) -> Option<Owner> {
+    let owner: Owner = read(bytes)?;
+    (owner.header.kind == RecordKind::Owner as u8).then_some(owner)
 }
 
 /// The whole record; `None` for a kind or length this version does not know.

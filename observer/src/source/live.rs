@@ -16,7 +16,7 @@ use crate::event::{Event, Note, NoteKind, Origin, Payload};
 use crate::host::netns::Namespace;
 use crate::host::{Roots, Watch, netns};
 use crate::kernel::congestion::CcLayouts;
-use crate::kernel::decode::Decoder;
+use crate::kernel::decode::{Decoder, Walk};
 use crate::kernel::load::{LoadError, Options, Programs};
 use crate::kernel::{clock, record};
 use crate::units::Mono;
@@ -27,6 +27,8 @@ const DRAIN_EVERY: Duration = Duration::from_millis(10);
 const SWEEP_EVERY_NS: u64 = 1_000_000_000;
 /// How often the sweep hands over all flows, to find those whose last record was lost.
 const REAP_EVERY_NS: u64 = 30_000_000_000;
+/// How often descriptors are looked at although all owners are known: sockets are passed on.
+const OWNERS_EVERY_NS: u64 = 10_000_000_000;
 /// How often time is carried forward when nothing happens.
 const TICK_EVERY_NS: u64 = 100_000_000;
 /// Records taken from the ring before they are handed on.
@@ -158,6 +160,7 @@ struct Worker {
     buffer: Vec<u8>,
     last_sweep: Option<u64>,
     last_reap: u64,
+    last_owners: u64,
     last_tick: u64,
     last_second: Option<u64>,
     unknown: u64,
@@ -193,6 +196,7 @@ impl Worker {
             buffer: Vec::new(),
             last_sweep: None,
             last_reap: 0,
+            last_owners: 0,
             last_tick: 0,
             last_second: None,
             unknown: 0,
@@ -224,12 +228,13 @@ impl Worker {
         if let Err(error) = self.programs.attach() {
             self.degrade(&error.to_string());
         }
-        for absent in &self.programs.resolved().absent {
-            let text = format!("this kernel has no {absent}");
+        for text in self.programs.degraded() {
             self.events.push(note(start, NoteKind::Degraded, text));
         }
         // Sockets born between the two are found by a second look.
         self.last_sweep = None;
+        self.release(u64::MAX);
+        self.owners(clock::now());
     }
 
     /// One round; says whether there is more to do at once.
@@ -239,7 +244,10 @@ impl Worker {
         let asked = self.handle.sweep.swap(false, Ordering::Relaxed);
         let due = match self.last_sweep {
             None => true,
-            Some(last) => self.options.sweep_every_ns != 0 && now.0.saturating_sub(last) >= self.options.sweep_every_ns,
+            Some(last) => {
+                self.options.sweep_every_ns != 0
+                    && now.0.saturating_sub(last) >= self.options.sweep_every_ns
+            }
         };
         if asked || due {
             let reap = now.0.saturating_sub(self.last_reap) >= REAP_EVERY_NS;
@@ -254,7 +262,10 @@ impl Worker {
         self.release(now.0.saturating_sub(WINDOW_NS));
         // Nothing earlier can come: the fold's clock may stand there.
         let settled = Mono(now.0.saturating_sub(WINDOW_NS));
-        if self.last_second.is_none_or(|last| settled.since(Mono(last)) >= 1_000_000_000) {
+        if self
+            .last_second
+            .is_none_or(|last| settled.since(Mono(last)) >= 1_000_000_000)
+        {
             self.each_second(settled);
         }
         if now.0 - self.last_tick >= TICK_EVERY_NS {
@@ -282,7 +293,11 @@ impl Worker {
 
     fn send(&mut self) -> Result<(), ()> {
         if self.events.is_empty() {
-            return if self.sender.is_closed() { Err(()) } else { Ok(()) };
+            return if self.sender.is_closed() {
+                Err(())
+            } else {
+                Ok(())
+            };
         }
         self.sender
             .blocking_send(std::mem::take(&mut self.events))
@@ -381,7 +396,33 @@ impl Worker {
         for problem in problems {
             self.degrade(&problem);
         }
+        self.owners(now);
         self.count(now);
+    }
+
+    /// Who holds which socket: when flows of unknown owner have come, and now and then for sockets passed on.
+    fn owners(&mut self, now: Mono) {
+        let stale = now.since(Mono(self.last_owners)) >= OWNERS_EVERY_NS;
+        if !stale && !self.decoder.wants_owners() {
+            return;
+        }
+        self.last_owners = now.0;
+        self.buffer.clear();
+        if let Err(error) = self.programs.owners(&mut self.buffer) {
+            self.degrade(&error.to_string());
+            return;
+        }
+        let mut walk = Walk::default();
+        for bytes in self
+            .buffer
+            .chunks(size_of::<observer_common::wire::Owner>())
+        {
+            match record::owner(bytes) {
+                Some(owner) => walk.add(&owner),
+                None => self.unknown += 1,
+            }
+        }
+        self.decoder.owners(now, &walk, &mut self.events);
     }
 
     fn count(&mut self, now: Mono) {
@@ -405,7 +446,8 @@ impl Worker {
             return;
         }
         self.degraded.push(text.to_owned());
-        self.events.push(note(clock::now(), NoteKind::Degraded, text.to_owned()));
+        self.events
+            .push(note(clock::now(), NoteKind::Degraded, text.to_owned()));
     }
 }
 

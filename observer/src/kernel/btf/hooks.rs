@@ -82,7 +82,7 @@ fn wanted(program: Program) -> &'static [Wanted] {
         Program::SetState => &[Pointer("sock"), Integer(4), Integer(4)],
         Program::Destroy => &[Pointer("sock")],
         Program::CongState => &[Pointer("sock"), Integer(1)],
-        Program::Sweep => &[],
+        Program::Sweep | Program::Owners => &[],
     }
 }
 
@@ -108,7 +108,7 @@ pub(super) fn hooks(btf: &Btf) -> Vec<Hook> {
 }
 
 fn hook(btf: &Btf, program: Program) -> Hook {
-    if program == Program::Sweep {
+    if program.is_iterator() {
         let name = format!("bpf_iter_{}", program.hook());
         let exists = btf.find(TypeKind::Func, &name).next().is_some();
         return Hook {
