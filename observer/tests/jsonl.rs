@@ -144,7 +144,7 @@ const FULL: &str = "
 @1s host hostname=lab kernel=6.18.0 hz=250 cpus=2
 +0 qdisc index=2 kind=fq handle=8001: drops=1 backlog_bytes=9
 +0 opened 7 birth=yes state=SYN-SENT
-+0 attributes 7 cc=bbr version=v3 dev=2 cgroup_id=42 max_pacing_rate=unlimited wscale=7/8
++0 attributes 7 cc=bbr version=v3 dev=2 cgroup_id=42 cgroup=/user.slice max_pacing_rate=unlimited wscale=7/8
 +0 owners 7 1/iperf3
 +1s sample 7 cc=bbr phase=PROBE_BW/UP btlbw=100mbit bbr_min_rtt=40ms pacing_gain=1.25 cwnd_gain=2 bw_lo=unlimited inflight_hi=300
 ";
@@ -160,7 +160,6 @@ fn fold(text: &str) -> Model {
 fn context() -> Context {
     Context {
         wall_offset_ns: Some(1_796_000_000_123_456_789),
-        cgroups: [(42, "/user.slice".to_owned())].into(),
     }
 }
 

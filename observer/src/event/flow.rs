@@ -179,6 +179,8 @@ pub struct Attributes {
     pub max_pacing_rate: Option<Limit<u64>>,
     /// Inode number of the cgroup v2 directory.
     pub cgroup_id: Option<u64>,
+    /// Its path below the cgroup v2 mount, as in `/proc/PID/cgroup`; `None` = gone, or not visible here.
+    pub cgroup: Option<String>,
     /// The device of the cached route.
     pub device: Option<DeviceId>,
     pub cwnd_clamp: Option<Limit<u32>>,

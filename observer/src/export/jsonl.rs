@@ -57,8 +57,6 @@ pub const SCHEMA: u32 = 1;
 pub struct Context {
     /// Nanoseconds since 1970 at moment 0 of the events' clock; `None` = `time` is null.
     pub wall_offset_ns: Option<i64>,
-    /// Path below the cgroup root by inode number, as far as they are known.
-    pub cgroups: BTreeMap<u64, String>,
 }
 
 impl Context {

@@ -2,6 +2,7 @@
 //!
 //! Everything here is of the calling thread's network namespace; for another one, call it inside [`netns::enter`].
 
+pub mod cgroup;
 pub mod link;
 pub mod netlink;
 pub mod netns;

@@ -177,7 +177,7 @@ pub fn sample(layout: &Layout, hz: u32, header: &Header, body: &wire::Body) -> S
     }
 }
 
-/// Attributes without the algorithm's version.
+/// Attributes without the algorithm's version and the cgroup's path.
 pub fn attributes(layout: &Layout, wire: &wire::Attributes) -> Attributes {
     let has = |field: Field| layout.has(field);
     let (local, remote) = endpoints(&wire.key);
@@ -192,6 +192,7 @@ pub fn attributes(layout: &Layout, wire: &wire::Attributes) -> Attributes {
         max_pacing_rate: has(Field::MaxPacingRate)
             .then(|| Limit::from_kernel_rate(wire.max_pacing_rate)),
         cgroup_id: (wire.cgroup != 0).then_some(wire.cgroup),
+        cgroup: None,
         device: (wire.ifindex != 0).then_some(DeviceId {
             netns: wire.dev_netns,
             ifindex: wire.ifindex,

@@ -13,6 +13,7 @@ use crate::event::{
     Attributes, CaState, CaStateChange, CcState, Event, FlowId, Gap, Note, NoteKind, Opened,
     Payload, Process, Retransmit, RetransmitKind, StateChange, TcpState,
 };
+use crate::host::cgroup::Cgroups;
 use crate::units::{Limit, Mono};
 
 /// What is remembered of a flow between records.
@@ -52,6 +53,7 @@ pub struct Decoder {
     layout: Layout,
     hz: u32,
     algorithms: CcLayouts,
+    cgroups: Cgroups,
     flows: HashMap<FlowId, Track>,
     listeners: HashMap<FlowId, u64>,
     requests: HashMap<FlowId, u32>,
@@ -68,11 +70,12 @@ impl std::fmt::Debug for Decoder {
 }
 
 impl Decoder {
-    pub fn new(layout: Layout, hz: u32, algorithms: CcLayouts) -> Self {
+    pub fn new(layout: Layout, hz: u32, algorithms: CcLayouts, cgroups: Cgroups) -> Self {
         Self {
             layout,
             hz: hz.max(1),
             algorithms,
+            cgroups,
             flows: HashMap::new(),
             listeners: HashMap::new(),
             requests: HashMap::new(),
@@ -264,6 +267,10 @@ impl Decoder {
             attributes.cc_version = cc
                 .as_ref()
                 .and_then(|layout| layout.version().as_str())
+                .map(str::to_owned);
+            attributes.cgroup = attributes
+                .cgroup_id
+                .and_then(|id| self.cgroups.path(id))
                 .map(str::to_owned);
             if let Some(track) = self.flows.get_mut(&id) {
                 track.ca_ops = wire.ca_ops;

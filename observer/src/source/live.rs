@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use super::reorder::{Reorder, WINDOW_NS};
 use super::{Info, Source, SourceError, SourceKind};
 use crate::event::{Event, Note, NoteKind, Origin, Payload};
+use crate::host::cgroup::Cgroups;
 use crate::host::netns::Namespace;
 use crate::host::{Roots, Watch, netns};
 use crate::kernel::congestion::CcLayouts;
@@ -175,8 +176,10 @@ impl Worker {
         sender: mpsc::Sender<Vec<Event>>,
     ) -> Result<Self, LoadError> {
         let ring = programs.take_ring()?;
+        let roots = Roots::default();
+        let cgroups = Cgroups::new(&roots.proc.join("self/mountinfo"));
         let algorithms = CcLayouts::in_dir(programs.types(), &options.kernel.btf);
-        let decoder = Decoder::new(*programs.layout(), programs.hz(), algorithms);
+        let decoder = Decoder::new(*programs.layout(), programs.hz(), algorithms, cgroups);
         let watches = options
             .namespaces
             .iter()
@@ -190,7 +193,7 @@ impl Worker {
             options,
             handle,
             sender,
-            roots: Roots::default(),
+            roots,
             watches,
             events: Vec::new(),
             buffer: Vec::new(),

@@ -34,10 +34,7 @@ pub enum SourceError {
     #[error(transparent)]
     Script(#[from] script::ScriptError),
     #[error("{what}: {error}")]
-    Io {
-        what: String,
-        error: std::io::Error,
-    },
+    Io { what: String, error: std::io::Error },
     /// Anything else, told so that a person knows what to do next.
     #[error("{0}")]
     Failed(String),

@@ -24,7 +24,7 @@
 //! | word | of | keys |
 //! |---|---|---|
 //! | `opened` | flow | `birth state local remote` |
-//! | `attributes` | flow | `local remote cc version module max_pacing_rate cgroup_id dev cwnd_clamp notsent_lowat pmtu mss_clamp user_mss advmss rcv_mss user_locks wscale` (`7/8`, `none`) `sack timestamps ecn` |
+//! | `attributes` | flow | `local remote cc version module max_pacing_rate cgroup_id cgroup dev cwnd_clamp notsent_lowat pmtu mss_clamp user_mss advmss rcv_mss user_locks wscale` (`7/8`, `none`) `sack timestamps ecn` |
 //! | `sample` | flow | the fields of [`crate::event::Sample`] without `_us` and `_bytes`; `clocks=-`; the clocks as `busy rwnd_limited sndbuf_limited`; `cc=bbr\|cubic\|dctcp\|-` with `phase` (`PROBE_BW/UP`) `btlbw bbr_min_rtt pacing_gain cwnd_gain full_bw lt_bw lt_use_bw bw_hi bw_lo inflight_hi inflight_lo extra_acked`, `last_max_cwnd last_cwnd origin_point k delay_min hystart_found`, `alpha` `ce_state loss_cwnd` |
 //! | `retransmit` | flow or none | `kind segments bytes seq end_seq ca failed rtt min_rtt cwnd` (kept from no line before) |
 //! | `state` | flow | `old new local remote` |

@@ -210,7 +210,6 @@ pub(super) fn object<'a>(
     context: &'a Context,
 ) -> FlowObject<'a> {
     let attributes = flow.attributes();
-    let cgroup = attributes.and_then(|a| a.cgroup_id);
     let figures = model.figures(flow);
     let mut sample = flow.sample().map(SampleKeys::from).unwrap_or_default();
     // A change may have been told since the sample.
@@ -225,7 +224,7 @@ pub(super) fn object<'a>(
         closed_mono_ns: flow.closed_at().map(|at| at.0),
         state: flow.state().as_str(),
         processes: flow.owners().map(processes),
-        cgroup: cgroup.and_then(|id| Some(context.cgroups.get(&id)?.as_str())),
+        cgroup: attributes.and_then(|a| a.cgroup.as_deref()),
         dev: model.device_of(flow).map(|device| device.name.as_str()),
         cc: CcKeys::of(attributes, flow.sample()),
         qdisc: model.qdisc_of(flow).map(QdiscKeys::from),

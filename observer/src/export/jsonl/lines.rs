@@ -58,7 +58,7 @@ pub fn event_line<'a>(
                 lost: c.lost_out,
             },
         ),
-        Payload::Attributes(a) => ("note", attribute_note(a, model, context)),
+        Payload::Attributes(a) => ("note", attribute_note(a, model)),
         Payload::Owners(owners) => (
             "note",
             Rest::Owners {
@@ -150,18 +150,13 @@ fn burst(b: &Burst, context: &Context) -> BurstKeys {
     }
 }
 
-fn attribute_note<'a>(
-    attributes: &'a Attributes,
-    model: &'a Model,
-    context: &'a Context,
-) -> Rest<'a> {
+fn attribute_note<'a>(attributes: &'a Attributes, model: &'a Model) -> Rest<'a> {
     let device = attributes.device.and_then(|id| model.device(id));
-    let cgroup = attributes.cgroup_id.and_then(|id| context.cgroups.get(&id));
     Rest::Attributes(Box::new(AttributeLine {
         kind: "attributes",
         cc: CcKeys::of(Some(attributes), None),
         dev: device.map(|d| d.name.as_str()),
-        cgroup: cgroup.map(String::as_str),
+        cgroup: attributes.cgroup.as_deref(),
         keys: AttributeKeys::from(attributes),
     }))
 }

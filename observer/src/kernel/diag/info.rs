@@ -74,6 +74,7 @@ impl<'a> TcpInfo<'a> {
             cc_module: None,
             max_pacing_rate: Some(Limit::from_kernel_rate(self.u64(112))),
             cgroup_id: None,
+            cgroup: None,
             device: None,
             cwnd_clamp: None,
             notsent_lowat: None,

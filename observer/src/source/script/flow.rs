@@ -100,6 +100,7 @@ impl Reader {
         line.set("module", Plain, &mut a.cc_module)?;
         line.set("max_pacing_rate", Rate, &mut a.max_pacing_rate)?;
         line.set("cgroup_id", Plain, &mut a.cgroup_id)?;
+        line.set("cgroup", Plain, &mut a.cgroup)?;
         line.set("cwnd_clamp", Plain, &mut a.cwnd_clamp)?;
         line.set("notsent_lowat", Plain, &mut a.notsent_lowat)?;
         line.set("pmtu", Plain, &mut a.pmtu)?;
@@ -252,6 +253,7 @@ fn default_attributes() -> Attributes {
         cc_module: None,
         max_pacing_rate: Some(Limit::Unlimited),
         cgroup_id: None,
+        cgroup: None,
         device: None,
         cwnd_clamp: None,
         notsent_lowat: None,
