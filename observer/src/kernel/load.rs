@@ -54,10 +54,9 @@ pub enum LoadError {
     )]
     NotPermitted { missing: Vec<&'static str> },
     #[error(
-        "no type information of this kernel at {path}: {source}. It needs CONFIG_DEBUG_INFO_BTF=y \
-         (zgrep BTF /proc/config.gz); without it use --source diag"
+        "{0} (zgrep BTF /proc/config.gz tells); 'observer list --window 0' works without the programs"
     )]
-    NoBtf { path: String, source: btf::BtfError },
+    NoBtf(btf::BtfError),
     #[error("{0}")]
     Resolve(#[from] btf::ResolveError),
     #[error("the object with the kernel programs does not load: {0}")]
@@ -115,10 +114,7 @@ impl Programs {
         if !missing.is_empty() {
             return Err(LoadError::NotPermitted { missing });
         }
-        let kernel = Btf::vmlinux(&options.btf).map_err(|source| LoadError::NoBtf {
-            path: options.btf.display().to_string(),
-            source,
-        })?;
+        let kernel = Btf::vmlinux(&options.btf).map_err(LoadError::NoBtf)?;
         let resolved = btf::resolve(&kernel)?;
         let config = ProbeConfig {
             interval_ns: options.interval_ns,

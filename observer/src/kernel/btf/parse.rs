@@ -11,8 +11,7 @@ use super::TypeKind;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BtfError {
     #[error(
-        "cannot read the kernel's type information {}: {kind} (a kernel built with CONFIG_DEBUG_INFO_BTF=y has it; \
-         without, `--source diag` works)", path.display()
+        "cannot read the kernel's type information {}: {kind}; a kernel built with CONFIG_DEBUG_INFO_BTF=y has it", path.display()
     )]
     Unreadable { path: PathBuf, kind: ErrorKind },
     #[error("{0:?} is no module name")]

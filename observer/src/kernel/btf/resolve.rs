@@ -61,7 +61,7 @@ pub enum Problem {
 /// The kernel lacks something without which nothing works.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "this kernel does not have what observer reads: {}; use `--source diag`, and please report the kernel's version",
+    "this kernel does not have what observer reads: {}; `observer list --window 0` works without the programs; please report the kernel's version",
     list(.fields, .hooks)
 )]
 pub struct ResolveError {
