@@ -1,5 +1,6 @@
 //! Where events come from. Live, replay and script differ only here: who folds them cannot tell.
 
+pub mod diag;
 pub mod live;
 pub mod reorder;
 pub mod script;
