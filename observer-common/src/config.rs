@@ -12,7 +12,7 @@ pub struct ProbeConfig {
     pub ca_words: u32,
     /// Position of the `err` argument of `tcp_retransmit_skb`; 0 = this kernel has none.
     pub retransmit_err_arg: u32,
-    pub _pad: u32,
+    pub reserved: u32,
 }
 
 impl ProbeConfig {
@@ -22,6 +22,6 @@ impl ProbeConfig {
         netns: 0,
         ca_words: 0,
         retransmit_err_arg: 0,
-        _pad: 0,
+        reserved: 0,
     };
 }

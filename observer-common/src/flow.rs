@@ -20,7 +20,7 @@ pub struct FlowKey {
     pub remote_port: u16,
     /// The socket's own family, [`AF_INET`] or [`AF_INET6`].
     pub family: u16,
-    pub _pad: u16,
+    pub reserved: u16,
 }
 
 /// The first twelve bytes of a v4-mapped address (RFC 4291 §2.5.5.2).

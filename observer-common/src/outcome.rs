@@ -91,7 +91,7 @@ pub struct Counters {
     pub attempted: u64,
     /// Indexed by [`Outcome`].
     pub outcome: [u64; 5],
-    pub _pad: [u64; 2],
+    pub reserved: [u64; 2],
 }
 
 /// Counters of all programs on one CPU, indexed by [`Program`].

@@ -131,7 +131,7 @@ pub struct Body {
     pub retransmits: u8,
     pub backoff: u8,
     pub probes_out: u8,
-    pub _pad: [u8; 5],
+    pub reserved: [u8; 5],
     /// `icsk_ca_priv`, zero beyond `ProbeConfig::ca_words`.
     pub ca_priv: [u64; CA_WORDS],
 }
@@ -168,7 +168,7 @@ pub struct Attributes {
     pub sack_ok: u8,
     pub tstamp_ok: u8,
     pub ecn_flags: u8,
-    pub _pad: u8,
+    pub reserved: u8,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -245,7 +245,7 @@ pub struct State {
     pub key: FlowKey,
     pub old: u8,
     pub new: u8,
-    pub _pad: [u8; 2],
+    pub reserved: [u8; 2],
     pub total_retrans: u32,
     pub bytes_retrans: u64,
     /// Who connects (CLOSE → SYN-SENT runs in the caller's context); empty at every other change, where the current
@@ -253,7 +253,7 @@ pub struct State {
     pub comm: [u8; 16],
     /// Process id; 0 = not known.
     pub pid: u32,
-    pub _pad2: u32,
+    pub reserved2: u32,
 }
 
 /// One firing of `tcp_retransmit_synack`: one segment. `header.cookie` is the request's, which the accepted socket
@@ -266,7 +266,7 @@ pub struct SynAck {
     pub listener: u64,
     pub num_retrans: u8,
     pub num_timeout: u8,
-    pub _pad: [u8; 6],
+    pub reserved: [u8; 6],
 }
 
 /// A descriptor of a TCP socket, found by walking all tasks' files.
@@ -278,7 +278,7 @@ pub struct Owner {
     pub comm: [u8; 16],
     /// Process id (`tgid`).
     pub pid: u32,
-    pub _pad: u32,
+    pub reserved: u32,
 }
 
 /// One firing of `tcp_cong_state_set`; `header.ca_state` is the old state.
@@ -287,7 +287,7 @@ pub struct Owner {
 pub struct CongState {
     pub header: Header,
     pub new: u8,
-    pub _pad: [u8; 3],
+    pub reserved: [u8; 3],
     pub cwnd: u32,
     pub ssthresh: u32,
     pub lost_out: u32,
@@ -299,8 +299,8 @@ const _: () = {
     assert!(size_of::<FlowKey>() == 40);
     assert!(size_of::<Body>() == 6 * 8 + 43 * 4 + 12 + CA_WORDS * 8);
     assert!(size_of::<Attributes>() == 40 + 8 + 16 + 32 + 16 + 20 + 8 + 8 + 4);
-    assert!(size_of::<Sample>() % 8 == 0);
-    assert!(size_of::<Full>() % 8 == 0);
+    assert!(size_of::<Sample>().is_multiple_of(8));
+    assert!(size_of::<Full>().is_multiple_of(8));
     assert!(size_of::<Retransmit>() == 40 + 40 + 16 + 13 * 4 + 4);
     assert!(size_of::<State>() == 120);
     assert!(size_of::<Owner>() == 104);

@@ -194,7 +194,7 @@ pub fn synack(context: *const u64) -> Outcome {
         record.listener = listener.cookie;
         record.num_retrans = req.bits(Field::ReqNumRetrans);
         record.num_timeout = req.bits(Field::ReqNumTimeout);
-        record._pad = [0; 6];
+        record.reserved = [0; 6];
     })
 }
 
@@ -229,12 +229,12 @@ pub fn set_state(context: *const u64) -> Outcome {
         sock::fill_key(&mut record.key, tp, true);
         record.old = old;
         record.new = new;
-        record._pad = [0; 2];
+        record.reserved = [0; 2];
         record.total_retrans = tp.u32(Field::TotalRetrans);
         record.bytes_retrans = tp.u64(Field::BytesRetrans);
         record.comm = [0; 16];
         record.pid = 0;
-        record._pad2 = 0;
+        record.reserved2 = 0;
         if old == CLOSE && new == SYN_SENT {
             record.pid = (bpf_get_current_pid_tgid() >> 32) as u32;
             if let Ok(comm) = bpf_get_current_comm() {
@@ -311,7 +311,7 @@ pub fn cong_state(context: *const u64) -> Outcome {
     submit::<CongState>(|record| {
         record.header = header;
         record.new = new;
-        record._pad = [0; 3];
+        record.reserved = [0; 3];
         record.cwnd = tp.u32(Field::Cwnd);
         record.ssthresh = tp.u32(Field::Ssthresh);
         record.lost_out = tp.u32(Field::LostOut);

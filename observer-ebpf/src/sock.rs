@@ -62,7 +62,7 @@ pub fn fill_key(key: &mut FlowKey, sk: Kernel, full_socket: bool) {
     key.local_port = local_port;
     key.remote_port = u16::from_be(sk.u16(Field::RemotePort));
     key.family = family;
-    key._pad = 0;
+    key.reserved = 0;
 }
 
 /// Egress device: index and namespace of the cached route's device.
@@ -151,7 +151,7 @@ pub fn fill_attributes(out: &mut Attributes, sk: Kernel) {
     out.sack_ok = sk.bits(Field::SackOk);
     out.tstamp_ok = sk.bits(Field::TstampOk);
     out.ecn_flags = sk.bits(Field::EcnFlags);
-    out._pad = 0;
+    out.reserved = 0;
 }
 
 /// Name and home of the congestion control: which code's layout its private words have.

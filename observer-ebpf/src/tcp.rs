@@ -86,7 +86,7 @@ fn fill_limits(out: &mut Body, tp: Kernel) {
     out.sndbuf = tp.u32(Field::SndBuf);
     out.rcvbuf = tp.u32(Field::RcvBuf);
     out.wmem_queued = tp.u32(Field::WmemQueued);
-    out._pad = [0; 5];
+    out.reserved = [0; 5];
 }
 
 /// Differs when a reader would see another figure. A running limit clock moves by itself: then it is never the same.

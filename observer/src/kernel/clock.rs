@@ -1,5 +1,10 @@
 //! The kernel's clocks: the monotonic base of all events, its offset to wall time, and the length of a jiffy.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the one place that reads clocks for the kernel's sources"
+)]
+
 use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 
 use crate::units::Mono;
@@ -20,7 +25,7 @@ pub fn wall_offset_ns() -> i128 {
             let before = nanoseconds(clock_gettime(ClockId::Monotonic));
             let wall = nanoseconds(clock_gettime(ClockId::Realtime));
             let after = nanoseconds(clock_gettime(ClockId::Monotonic));
-            (after - before, wall - (before + after) / 2)
+            (after - before, wall - i128::midpoint(before, after))
         })
         .min()
         .map_or(0, |(_, offset)| offset)

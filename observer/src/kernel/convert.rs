@@ -197,12 +197,9 @@ pub fn attributes(layout: &Layout, wire: &wire::Attributes) -> Attributes {
             netns: wire.dev_netns,
             ifindex: wire.ifindex,
         }),
-        cwnd_clamp: has(Field::CwndClamp).then(|| {
-            if wire.cwnd_clamp == u32::MAX {
-                Limit::Unlimited
-            } else {
-                Limit::Finite(wire.cwnd_clamp)
-            }
+        cwnd_clamp: has(Field::CwndClamp).then_some(match wire.cwnd_clamp {
+            u32::MAX => Limit::Unlimited,
+            segments => Limit::Finite(segments),
         }),
         notsent_lowat: (wire.notsent_lowat != 0).then_some(wire.notsent_lowat),
         pmtu: (wire.pmtu != 0).then_some(wire.pmtu),

@@ -135,16 +135,15 @@ impl Decoder {
     /// accepted and is not seen held (it lived too shortly, or waits to be accepted) has those of its listener.
     pub fn owners(&mut self, now: Mono, walk: &Walk, out: &mut Vec<Event>) {
         for (id, track) in &mut self.flows {
-            let (owners, owned) = match walk.holders.get(id) {
-                Some(owners) => (owners, Owned::Told),
-                None if track.owned == Owned::Told => continue,
-                None => match walk.listeners.get(&(id.netns, track.local_port)) {
-                    Some(owners) => (owners, Owned::Inherited),
-                    None => {
-                        track.owned = Owned::Inherited;
-                        continue;
-                    }
-                },
+            let (owners, owned) = if let Some(owners) = walk.holders.get(id) {
+                (owners, Owned::Told)
+            } else if track.owned == Owned::Told {
+                continue;
+            } else if let Some(owners) = walk.listeners.get(&(id.netns, track.local_port)) {
+                (owners, Owned::Inherited)
+            } else {
+                track.owned = Owned::Inherited;
+                continue;
             };
             track.owned = owned;
             if track.owners != *owners {

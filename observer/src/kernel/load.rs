@@ -121,7 +121,7 @@ impl Programs {
             netns: options.netns.unwrap_or(0),
             ca_words: resolved.ca_words,
             retransmit_err_arg: resolved.retransmit_err_arg,
-            _pad: 0,
+            reserved: 0,
         };
         let types = AyaBtf::from_sys_fs()?;
         let mut ebpf = EbpfLoader::new()

@@ -172,17 +172,16 @@ impl Poller {
             let namespace = self.watches[at].0.clone();
             let dumped = netns::enter(&namespace, || {
                 Diag::open(namespace.inum)?.dump(States::CONNECTED, Families::BOTH, |socket| {
-                    self.socket(now, socket)
+                    self.socket(now, socket);
                 })
             });
             match dumped {
-                Ok(Ok(())) => {}
+                // A namespace that went away took its sockets with it.
+                Ok(Ok(())) | Err(NetnsError::Gone { .. }) => {}
                 Ok(Err(error)) => {
                     complete = false;
                     self.degrade(&format!("the sockets cannot be listed: {error}"));
                 }
-                // A namespace that went away took its sockets with it.
-                Err(NetnsError::Gone { .. }) => {}
                 Err(error) => {
                     complete = false;
                     self.degrade(&error.to_string());
@@ -253,9 +252,8 @@ impl Poller {
             .sample
             .as_ref()
             .map(|old| (old.retrans, old.bytes_retrans));
-        let sample = socket
-            .sample
-            .filter(|new| known.sample.as_ref() != Some(new));
+        // Also when nothing moved: that is what a rate of 0 is made of.
+        let sample = socket.sample;
         if attributes.is_some() {
             known.attributes.clone_from(&attributes);
         }

@@ -1,0 +1,342 @@
+//! The program as a person or a script meets it: exit codes, messages with a next step, pipes and signals. Some of it
+//! needs the kernel programs, so it runs with the kernel tests.
+
+mod common;
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use common::{Netns, connect, needs, skipped, wait_for};
+
+const OBSERVER: &str = env!("CARGO_BIN_EXE_observer");
+
+fn observer(arguments: &str) -> Output {
+    Command::new(OBSERVER)
+        .args(arguments.split_whitespace())
+        .output()
+        .expect("the program starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Exit code and standard error; nothing may have gone to standard output.
+fn refused(arguments: &str) -> (Option<i32>, String) {
+    let output = observer(arguments);
+    assert_eq!(text(&output.stdout), "", "{arguments}");
+    let message = text(&output.stderr);
+    assert!(!message.contains("panicked"), "{message}");
+    (output.status.code(), message)
+}
+
+#[test]
+fn an_unknown_namespace_is_a_usage_error_that_names_what_there_is() {
+    needs!("ip");
+    let ns = Netns::new();
+    let (code, message) = refused("list -N no-such-namespace");
+    assert_eq!(code, Some(2));
+    assert!(
+        message.contains("no-such-namespace") && message.contains(&ns.name),
+        "{message}"
+    );
+    assert_eq!(refused("stream -N 4194305").0, Some(2), "no such process");
+}
+
+#[test]
+fn a_wrong_filter_is_a_usage_error_with_a_caret() {
+    for wrong in [
+        "list state estblished",
+        "stream dport = :",
+        "list frobnicate",
+        "live ((((",
+    ] {
+        let (code, message) = refused(wrong);
+        assert_eq!(code, Some(2), "{wrong}: {message}");
+        assert!(message.contains('^'), "{message}");
+    }
+}
+
+#[test]
+fn wrong_arguments_are_usage_errors() {
+    for wrong in [
+        "list --window later",
+        "stream --every 0",
+        "stream -t -1",
+        "--interval x",
+        "-4 -6",
+        "list --ring 1",
+        "list --color sometimes",
+    ] {
+        assert_eq!(refused(wrong).0, Some(2), "{wrong}");
+    }
+}
+
+#[test]
+fn the_dashboard_without_a_terminal_names_list_and_stream() {
+    let (code, message) = refused("");
+    assert_eq!(code, Some(2));
+    assert!(
+        message.contains("list") && message.contains("stream"),
+        "{message}"
+    );
+}
+
+#[test]
+fn without_type_information_it_says_what_still_works() {
+    needs!();
+    let (code, message) = refused("list --btf /no/such/place");
+    assert_eq!(code, Some(3));
+    assert!(
+        message.contains("CONFIG_DEBUG_INFO_BTF") && message.contains("--window 0"),
+        "{message}"
+    );
+}
+
+#[test]
+fn without_rights_it_says_which_and_how_to_get_them() {
+    needs!("setpriv");
+    let place = tempfile::Builder::new()
+        .prefix("observer-")
+        .tempdir()
+        .expect("a directory");
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(place.path(), open).expect("opened");
+    let copy = place.path().join("observer");
+    std::fs::copy(OBSERVER, &copy).expect("copied");
+    let run = |arguments: &[&str]| {
+        Command::new("setpriv")
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+            .arg(&copy)
+            .args(arguments)
+            .output()
+            .expect("setpriv runs")
+    };
+    for arguments in [
+        &["list", "--source", "ebpf"][..],
+        &["stream", "--source", "ebpf"],
+    ] {
+        let output = run(arguments);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{message}");
+        for part in ["CAP_BPF", "CAP_PERFMON", "sudo", "setcap"] {
+            assert!(message.contains(part), "{part}: {message}");
+        }
+    }
+    let plain = run(&["list", "--window", "0"]);
+    assert_eq!(plain.status.code(), Some(0), "{}", text(&plain.stderr));
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_it_quietly() {
+    needs!();
+    let mut child = Command::new(OBSERVER)
+        .args(["stream"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("piped"))
+        .read_line(&mut line)
+        .expect("a line");
+    // The reader is dropped here; the next line has nowhere to go.
+    let status = wait_for("the end", || child.try_wait().expect("waited"));
+    let mut message = String::new();
+    child
+        .stderr
+        .take()
+        .expect("piped")
+        .read_to_string(&mut message)
+        .expect("text");
+    assert_eq!((status.code(), message.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn a_full_disk_is_a_failure_that_is_told() {
+    needs!();
+    let full = std::fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .expect("/dev/full");
+    let output = Command::new(OBSERVER)
+        .args(["list", "--window", "0"])
+        .stdout(full)
+        .stderr(Stdio::piped())
+        .output()
+        .expect("the program starts");
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("cannot write"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+fn stream(arguments: &[&str]) -> Child {
+    let mut child = Command::new(OBSERVER)
+        .arg("stream")
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    // It runs once it has written something; the pipe keeps the rest.
+    let stdout = child.stdout.take().expect("piped");
+    let mut reader = BufReader::new(stdout);
+    let mut line = String::new();
+    reader.read_line(&mut line).expect("a line");
+    child.stdout = Some(reader.into_inner());
+    child
+}
+
+fn signal(child: &Child, signal: rustix::process::Signal) {
+    let pid = rustix::process::Pid::from_child(child);
+    rustix::process::kill_process(pid, signal).expect("our own child");
+}
+
+#[test]
+fn ctrl_c_and_sigterm_end_a_stream_well() {
+    needs!();
+    for number in [rustix::process::Signal::INT, rustix::process::Signal::TERM] {
+        let child = stream(&[]);
+        signal(&child, number);
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let rest = text(&output.stdout);
+        let last = rest.lines().last().expect("the last counters");
+        let last: serde_json::Value = serde_json::from_str(last).expect("a whole line of JSON");
+        assert_eq!(
+            (&last["type"], &last["kind"]),
+            (&"note".into(), &"counters".into())
+        );
+    }
+}
+
+#[test]
+fn an_interrupted_list_exits_130() {
+    needs!();
+    let child = Command::new(OBSERVER)
+        .args(["list", "--window", "60s"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    // Its own programs are in the kernel once it measures; its signal handler was set before.
+    let pid = child.id();
+    wait_for("the programs", || {
+        std::fs::read_dir(format!("/proc/{pid}/fd"))
+            .ok()?
+            .flatten()
+            .any(|fd| {
+                std::fs::read_link(fd.path())
+                    .is_ok_and(|to| to.to_string_lossy().contains("bpf_link"))
+            })
+            .then_some(())
+    });
+    std::thread::sleep(Duration::from_millis(200));
+    signal(&child, rustix::process::Signal::INT);
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(
+        output.status.code(),
+        Some(130),
+        "{:?}",
+        output.status.signal()
+    );
+    assert_eq!(text(&output.stdout), "");
+}
+
+#[test]
+fn a_stream_ends_by_itself_after_t() {
+    needs!();
+    let output = observer("stream -t 1 --every 500ms");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+}
+
+#[test]
+fn lost_events_are_exit_code_4_only_when_asked() {
+    needs!("ip");
+    let ns = Netns::new();
+    let (client, server) = connect(&ns, &ns, "127.0.0.1");
+    let run = |strict: bool| {
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    common::send(&client, &server, 4 << 20);
+                }
+            });
+            // A ring of one page holds some nine samples.
+            let mut arguments = vec![
+                "stream",
+                "-t",
+                "1",
+                "--interval",
+                "0",
+                "--ring",
+                "4k",
+                "-N",
+                &ns.name,
+            ];
+            if strict {
+                arguments.push("--strict");
+            }
+            let output = Command::new(OBSERVER)
+                .args(arguments)
+                .output()
+                .expect("the program starts");
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            output
+        })
+    };
+    let lax = run(false);
+    let lines = text(&lax.stdout);
+    let last: serde_json::Value =
+        serde_json::from_str(lines.lines().last().expect("counters")).expect("JSON");
+    assert!(
+        last["lost"].as_u64().is_some_and(|lost| lost > 0),
+        "nothing was lost: {last}"
+    );
+    assert_eq!(lax.status.code(), Some(0));
+    let strict = run(true);
+    assert_eq!(strict.status.code(), Some(4), "{}", text(&strict.stderr));
+    assert!(text(&strict.stderr).contains("lost"));
+}
+
+#[test]
+fn a_piped_list_is_tab_separated_and_has_no_colour() {
+    needs!("ip");
+    let ns = Netns::new();
+    let (_client, _server) = connect(&ns, &ns, "127.0.0.1");
+    let output = observer(&format!("list --window 200ms -N {}", ns.name));
+    let table = text(&output.stdout);
+    let mut lines = table.lines();
+    let heading: Vec<&str> = lines.next().expect("a heading").split('\t').collect();
+    assert!(
+        heading.contains(&"throughput_bps") && heading.contains(&"min_rtt_us"),
+        "{table}"
+    );
+    let rows: Vec<Vec<&str>> = lines.map(|line| line.split('\t').collect()).collect();
+    assert_eq!(rows.len(), 2, "{table}");
+    assert!(rows.iter().all(|row| row.len() == heading.len()), "{table}");
+    assert!(!table.contains('\x1b'));
+}
+
+#[test]
+fn help_and_version_are_done_well() {
+    assert_eq!(observer("--version").status.code(), Some(0));
+    let help = observer("--help");
+    assert_eq!(help.status.code(), Some(0));
+    for word in ["list", "stream", "Exit codes"] {
+        assert!(text(&help.stdout).contains(word), "{word}");
+    }
+    if observer::kernel::object::object().is_none() {
+        // Built without the programs: every command that needs them says how to get them.
+        let (code, message) = refused("stream");
+        assert_eq!(code, Some(3));
+        assert!(message.contains("cargo xtask build"), "{message}");
+        skipped("only the stub's message was tried: this observer has no kernel programs");
+    }
+}
