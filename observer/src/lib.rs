@@ -2,6 +2,7 @@
 
 pub mod event;
 pub mod export;
+pub mod filter;
 pub mod host;
 pub mod kernel;
 pub mod model;
