@@ -81,6 +81,9 @@ pub struct Common {
     /// At least this long between two samples of a flow; 0 = every ACK
     #[arg(long, value_name = "DUR", default_value = "10ms", value_parser = duration, global = true)]
     pub interval: Duration,
+    /// Where figures come from: the kernel programs, or polling by socket-diag (reduced, and labelled so)
+    #[arg(long, value_enum, default_value_t = SourceChoice::Auto, global = true)]
+    pub source: SourceChoice,
     /// Bytes of the ring between the kernel and us
     #[arg(long, value_name = "SIZE", default_value = "8m", value_parser = size, global = true)]
     pub ring: u32,
@@ -102,9 +105,17 @@ pub enum Color {
     Never,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SourceChoice {
+    Auto,
+    Ebpf,
+    Diag,
+}
+
 /// `10ms`, `1s`, `2m`; a bare number is seconds.
 fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("'{text}' is no duration: write 10ms, 1s or 2m (a bare number is seconds)");
+    let wrong =
+        || format!("'{text}' is no duration: write 10ms, 1s or 2m (a bare number is seconds)");
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let factor = match &text[digits.len()..] {
         "us" => 1e-6,
@@ -120,7 +131,7 @@ fn duration(text: &str) -> Result<Duration, String> {
     let number: f64 = digits.parse().map_err(|_| wrong())?;
     Duration::try_from_secs_f64(number * factor)
         .ok()
-        .filter(|d| *d <= Duration::from_secs(366 * 86_400))
+        .filter(|d| *d <= Duration::from_hours(366 * 24))
         .ok_or_else(|| format!("'{text}' is too long"))
 }
 

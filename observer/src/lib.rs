@@ -1,5 +1,7 @@
 //! observer: a live TCP flow observer for Linux.
 
+pub mod cli;
+pub mod commands;
 pub mod event;
 pub mod export;
 pub mod filter;

@@ -1,0 +1,126 @@
+//! `observer list`: one snapshot of the flows, as a table or as JSON.
+
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::{Failure, choose, output, table};
+use crate::cli::{Common, ListArgs};
+use crate::event::{Event, Opened, Payload};
+use crate::export::jsonl;
+use crate::host::netns;
+use crate::kernel::clock;
+use crate::kernel::diag::{Diag, Families, Socket, States};
+use crate::model::{Flow, Model};
+use crate::source::Source;
+use crate::units::Mono;
+
+/// Prints the flows and ends; exit code 130 when interrupted before.
+pub async fn run(common: &Common, args: &ListArgs) -> Result<(), Failure> {
+    let choice = choose::Choice::new(common, &args.filter.filter)?;
+    let (model, wall_offset_ns) = if args.window.is_zero() {
+        plain(common)?
+    } else {
+        measured(common, args.window).await?
+    };
+    let context = jsonl::Context { wall_offset_ns };
+    let flows: Vec<&Flow> = model
+        .flows()
+        .filter(|flow| !flow.is_closed() && choice.shows(&model, flow))
+        .collect();
+    let mut out = output::stdout();
+    if args.json {
+        for flow in &flows {
+            output::json(&mut out, &jsonl::flow_object(&model, flow, &context))?;
+        }
+    } else {
+        table::write(&mut out, &model, &flows, std::io::stdout().is_terminal())?;
+    }
+    out.flush()?;
+    let lost = model.lost();
+    if lost > 0 {
+        output::message(&format!(
+            "observer: {lost} events were lost during the measurement"
+        ));
+        if common.strict {
+            return Err(Failure::Lost(lost));
+        }
+    }
+    Ok(())
+}
+
+/// Rates by the programs: a sweep, the window, a sweep.
+async fn measured(common: &Common, window: Duration) -> Result<(Model, Option<i64>), Failure> {
+    let mut source = choose::source(common, false)?;
+    let wall_offset_ns = source.info().wall_offset_ns;
+    let stopper = source.stopper();
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let window_ns = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
+    let mut model = Model::with_window(window_ns);
+    let end = tokio::time::sleep(window);
+    tokio::pin!(end);
+    let mut ended = false;
+    loop {
+        tokio::select! {
+            batch = source.next() => match batch.map_err(|error| Failure::Failed(error.into()))? {
+                Some(batch) => batch.iter().for_each(|event| model.apply(event)),
+                None => break,
+            },
+            () = &mut end, if !ended => {
+                ended = true;
+                // The last look at every flow, then off the hooks.
+                stopper.stop(true);
+            }
+            _ = interrupt.recv() => return Err(Failure::Interrupted),
+            _ = terminate.recv() => return Err(Failure::Interrupted),
+        }
+    }
+    Ok((model, wall_offset_ns))
+}
+
+/// No programs: socket-diag, once. Rates are unknown.
+fn plain(common: &Common) -> Result<(Model, Option<i64>), Failure> {
+    let mut model = Model::default();
+    for namespace in choose::namespaces(common)? {
+        let now = clock::now();
+        let mut take = |socket| {
+            for event in diag_events(now, socket) {
+                model.apply(&event);
+            }
+        };
+        let dumped = netns::enter(&namespace, || {
+            Diag::open(namespace.inum)?.dump(States::CONNECTED, Families::BOTH, &mut take)
+        });
+        match dumped {
+            Ok(result) => result.context("the sockets cannot be listed")?,
+            // It went away with its sockets.
+            Err(netns::NetnsError::Gone { .. }) => {}
+            Err(error) => return Err(Failure::Unsupported(error.to_string())),
+        }
+    }
+    Ok((model, i64::try_from(clock::wall_offset_ns()).ok()))
+}
+
+/// A socket of the dump as events.
+fn diag_events(time: Mono, socket: Socket) -> Vec<Event> {
+    let opened = Payload::Opened(Opened {
+        from_start: false,
+        state: socket.state,
+        local: socket.local,
+        remote: socket.remote,
+    });
+    let attributes = socket.attributes.map(|a| Payload::Attributes(Box::new(a)));
+    let sample = socket.sample.map(|s| Payload::Sample(Box::new(s)));
+    [Some(opened), attributes, sample]
+        .into_iter()
+        .flatten()
+        .map(|payload| Event {
+            time,
+            flow: Some(socket.id),
+            payload,
+        })
+        .collect()
+}

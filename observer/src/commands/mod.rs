@@ -1,0 +1,91 @@
+//! One file per subcommand: glue between the command line, a source, the model and an output.
+
+mod choose;
+mod list;
+mod live;
+mod output;
+mod stream;
+mod table;
+
+use std::process::ExitCode;
+
+use crate::cli::{Cli, Command, FilterArgs};
+use crate::kernel::load::LoadError;
+
+/// How a command ended other than well.
+#[derive(Debug)]
+pub enum Failure {
+    /// Exit code 2: the message says what to write instead.
+    Usage(String),
+    /// Exit code 3: not permitted or not supported here; the message says what to do.
+    Unsupported(String),
+    /// Exit code 1.
+    Failed(anyhow::Error),
+    /// Exit code 4, with `--strict`: finished, but events were lost.
+    Lost(u64),
+    /// Exit code 130: interrupted where that is not the normal end.
+    Interrupted,
+    /// The reader of our output is gone: end quietly.
+    BrokenPipe,
+}
+
+impl From<LoadError> for Failure {
+    fn from(error: LoadError) -> Self {
+        Self::Unsupported(error.to_string())
+    }
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            Self::BrokenPipe
+        } else {
+            Self::Failed(anyhow::Error::new(error).context("cannot write the output"))
+        }
+    }
+}
+
+impl Failure {
+    fn report(self) -> ExitCode {
+        let (code, text) = match self {
+            Self::Usage(text) => (2, text),
+            Self::Unsupported(text) => (3, text),
+            Self::Failed(error) => (1, format!("{error:#}")),
+            Self::Lost(events) => (4, format!("{events} events were lost (--strict)")),
+            Self::Interrupted => return ExitCode::from(130),
+            Self::BrokenPipe => return ExitCode::SUCCESS,
+        };
+        output::message(&format!("observer: {text}"));
+        ExitCode::from(code)
+    }
+}
+
+/// Runs what the command line asks for.
+pub fn run(cli: Cli) -> ExitCode {
+    let runtime = match tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => return Failure::Failed(error.into()).report(),
+    };
+    let common = cli.common;
+    let result = runtime.block_on(async {
+        match cli.command {
+            None => live::run(&common, &FilterArgs { filter: cli.filter }).await,
+            Some(Command::Live(args)) => live::run(&common, &args).await,
+            Some(Command::List(args)) => list::run(&common, &args).await,
+            Some(Command::Stream(args)) => stream::run(&common, &args).await,
+        }
+    });
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

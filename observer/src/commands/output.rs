@@ -1,0 +1,26 @@
+//! Where data and messages go: data to stdout, messages to stderr, nothing unescaped.
+
+use std::io::{self, BufWriter, StdoutLock, Write};
+
+use serde::Serialize;
+
+use crate::units::escape;
+
+/// Buffered standard output; flush it whenever lines are complete.
+pub fn stdout() -> BufWriter<StdoutLock<'static>> {
+    BufWriter::with_capacity(64 << 10, io::stdout().lock())
+}
+
+/// One JSON object and the end of its line.
+pub fn json(out: &mut impl Write, line: &impl Serialize) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, line).map_err(io::Error::from)?;
+    out.write_all(b"\n")
+}
+
+/// A message for the person. That it cannot be written is no reason to fail.
+pub fn message(text: &str) {
+    let mut stderr = io::stderr().lock();
+    for line in text.lines() {
+        let _ = writeln!(stderr, "{}", escape(line));
+    }
+}

@@ -1,0 +1,136 @@
+//! `observer stream`: events, or flow objects at intervals, as JSON Lines.
+
+use std::io::Write;
+use std::time::Duration;
+
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::{Failure, choose, output};
+use crate::cli::{Common, StreamArgs};
+use crate::event::Event;
+use crate::export::jsonl;
+use crate::model::Model;
+use crate::source::{Info, Source};
+use crate::units::Mono;
+
+/// Runs until `-t`, Ctrl-C or SIGTERM (both exit 0), or until nobody reads.
+pub async fn run(common: &Common, args: &StreamArgs) -> Result<(), Failure> {
+    let choice = choose::Choice::new(common, &args.filter.filter)?;
+    let mut source = choose::source(common, true)?;
+    let stopper = source.stopper();
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut writer = Writer::new(source.info(), args, choice);
+    loop {
+        let batch = tokio::select! {
+            batch = source.next() => batch.map_err(|error| Failure::Failed(error.into()))?,
+            _ = interrupt.recv() => { stopper.stop(false); continue; }
+            _ = terminate.recv() => { stopper.stop(false); continue; }
+        };
+        let Some(batch) = batch else { break };
+        if writer.batch(&batch)? {
+            stopper.stop(false);
+        }
+    }
+    writer.finish()?;
+    let lost = writer.model.lost();
+    if common.strict && lost > 0 {
+        return Err(Failure::Lost(lost));
+    }
+    Ok(())
+}
+
+/// Folds what comes and writes what is asked for.
+struct Writer {
+    model: Model,
+    context: jsonl::Context,
+    choice: choose::Choice,
+    out: std::io::BufWriter<std::io::StdoutLock<'static>>,
+    every_ns: Option<u64>,
+    next: Option<Mono>,
+    end_after_ns: Option<u64>,
+    started: Option<Mono>,
+}
+
+impl Writer {
+    fn new(info: &Info, args: &StreamArgs, choice: choose::Choice) -> Self {
+        let ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        let every_ns = args.every.map(ns);
+        Self {
+            model: every_ns.map_or_else(Model::default, Model::with_window),
+            context: jsonl::Context {
+                wall_offset_ns: info.wall_offset_ns,
+            },
+            choice,
+            out: output::stdout(),
+            every_ns,
+            next: None,
+            end_after_ns: args.time.map(ns),
+            started: None,
+        }
+    }
+
+    /// Takes a batch; true when the time is up.
+    fn batch(&mut self, batch: &[Event]) -> Result<bool, Failure> {
+        for event in batch {
+            self.model.apply(event);
+            if self.every_ns.is_some() {
+                self.at_intervals()?;
+            } else {
+                self.event(event)?;
+            }
+        }
+        self.out.flush()?;
+        let started = *self.started.get_or_insert(self.model.now());
+        Ok(self
+            .end_after_ns
+            .is_some_and(|after| self.model.now().since(started) >= after))
+    }
+
+    fn event(&mut self, event: &Event) -> Result<(), Failure> {
+        let shown = match event.flow {
+            None => true,
+            Some(id) => match self.model.flow(id) {
+                Some(flow) => self.choice.shows_event(&self.model, flow),
+                None => self.choice.is_everything(),
+            },
+        };
+        let derived = self.model.take_derived();
+        if !shown {
+            return Ok(());
+        }
+        if let Some(line) = jsonl::event_line(event, &self.model, &self.context) {
+            output::json(&mut self.out, &line)?;
+        }
+        for derived in &derived {
+            let line = jsonl::derived_line(derived, &self.model, &self.context);
+            output::json(&mut self.out, &line)?;
+        }
+        Ok(())
+    }
+
+    /// One object per flow whenever an interval of event time has passed.
+    fn at_intervals(&mut self) -> Result<(), Failure> {
+        let Some(every) = self.every_ns else {
+            return Ok(());
+        };
+        let now = self.model.now();
+        let next = *self.next.get_or_insert(now.plus(every));
+        if now < next {
+            return Ok(());
+        }
+        self.next = Some(next.plus(every).max(now));
+        for flow in self.model.flows() {
+            if !flow.is_closed() && self.choice.shows(&self.model, flow) {
+                let line = jsonl::flow_object(&self.model, flow, &self.context);
+                output::json(&mut self.out, &line)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), Failure> {
+        self.out.flush()?;
+        Ok(())
+    }
+}
