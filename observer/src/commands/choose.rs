@@ -48,6 +48,7 @@ fn live_options(common: &Common) -> Result<LiveOptions, Failure> {
             btf: common.btf.clone(),
         },
         namespaces,
+        everywhere: common.netns.as_deref() == Some("all"),
         ..LiveOptions::default()
     })
 }
@@ -61,7 +62,8 @@ pub fn source(common: &Common, sweeping: bool) -> Result<Observed, Failure> {
     match common.source {
         SourceChoice::Auto | SourceChoice::Ebpf => Ok(Observed::Live(Live::start(&options)?)),
         SourceChoice::Diag => {
-            let polled = Polled::start(options.namespaces, None).map_err(anyhow::Error::from)?;
+            let polled = Polled::start(options.namespaces, options.everywhere, None)
+                .map_err(anyhow::Error::from)?;
             Ok(Observed::Polled(polled))
         }
     }

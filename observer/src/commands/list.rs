@@ -39,6 +39,7 @@ pub async fn run(common: &Common, args: &ListArgs) -> Result<(), Failure> {
         table::write(&mut out, &model, &flows, std::io::stdout().is_terminal())?;
     }
     out.flush()?;
+    output::elsewhere(model.elsewhere());
     let lost = model.lost();
     if lost > 0 {
         output::message(&format!(

@@ -4,6 +4,7 @@ use std::io::{self, BufWriter, StdoutLock, Write};
 
 use serde::Serialize;
 
+use crate::event::Elsewhere;
 use crate::units::escape;
 
 /// Buffered standard output; flush it whenever lines are complete.
@@ -23,4 +24,25 @@ pub fn message(text: &str) {
     for line in text.lines() {
         let _ = writeln!(stderr, "{}", escape(line));
     }
+}
+
+/// Says once that there are flows in other network namespaces.
+pub fn elsewhere(found: Option<Elsewhere>) {
+    let Some(Elsewhere {
+        namespaces, flows, ..
+    }) = found.filter(|found| found.flows > 0)
+    else {
+        return;
+    };
+    let (flow, namespace) = (
+        plural(flows, "flow"),
+        plural(u64::from(namespaces), "other network namespace"),
+    );
+    message(&format!(
+        "observer: {flow} in {namespace} not shown: -N all shows them"
+    ));
+}
+
+fn plural(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

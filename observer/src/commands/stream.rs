@@ -50,6 +50,8 @@ struct Writer {
     next: Option<Mono>,
     end_after_ns: Option<u64>,
     started: Option<Mono>,
+    /// That there are flows elsewhere.
+    told: bool,
 }
 
 impl Writer {
@@ -67,6 +69,7 @@ impl Writer {
             next: None,
             end_after_ns: args.time.map(ns),
             started: None,
+            told: false,
         }
     }
 
@@ -81,6 +84,10 @@ impl Writer {
             }
         }
         self.out.flush()?;
+        if !self.told && self.model.elsewhere().is_some() {
+            self.told = true;
+            output::elsewhere(self.model.elsewhere());
+        }
         let started = *self.started.get_or_insert(self.model.now());
         Ok(self
             .end_after_ns

@@ -31,6 +31,17 @@ pub struct Host {
     pub sysctls: BTreeMap<String, Option<String>>,
 }
 
+/// Flows that are not observed because they live in other network namespaces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// Namespaces with such flows.
+    pub namespaces: u32,
+    /// Their flows, as `ss` without `-a` would count them.
+    pub flows: u64,
+    /// Namespaces that could not be looked into.
+    pub denied: u32,
+}
+
 /// A network device and its qdiscs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {

@@ -37,6 +37,8 @@ pub enum Payload {
     Device(Box<Device>),
     /// A device that is gone.
     DeviceGone(DeviceId),
+    /// What is outside the namespaces observed.
+    Elsewhere(Elsewhere),
     /// Events of a flow (or of unknown flows) that are known to have been lost.
     Gap(Gap),
     /// What became of the programs' runs so far.

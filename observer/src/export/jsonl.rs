@@ -29,7 +29,7 @@
 //! | `end_seq`, `rtt_us`, `min_rtt_us`, `cwnd` | retransmit | at the retransmission |
 //! | `start`, `start_mono_ns`, `end`, `end_mono_ns`, `segments`, `bytes`, `by_kind`, `failed`, `rtt_above_min_us` | burst | told when it has ended |
 //! | `dev`, `ifindex`, `netns`, `mtu`, `up`, `dev_kind`, `tx_queues`, `gone`, `qdiscs` | qdisc | a device with all its qdiscs |
-//! | `kind`, `text` | note | `attempt`, `degraded`, `info`; or `attributes`, `owners`, `counters` with keys of their own |
+//! | `kind`, `text` | note | `attempt`, `degraded`, `info`; or `attributes`, `owners`, `counters`, `elsewhere` (flows in other namespaces) with keys of their own |
 
 mod cc;
 mod flow;

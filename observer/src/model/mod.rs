@@ -23,7 +23,7 @@ pub use rates::Interval;
 pub use tally::Noted;
 
 use crate::event::{
-    Counters, Device, DeviceId, Event, FlowId, Host, Opened, Payload, Qdisc, TcpState,
+    Counters, Device, DeviceId, Elsewhere, Event, FlowId, Host, Opened, Payload, Qdisc, TcpState,
 };
 use crate::units::Mono;
 use flow::Taken;
@@ -47,6 +47,7 @@ pub struct Model {
     /// Namespace of the host told first: the one the observer runs in.
     home: Option<u32>,
     devices: BTreeMap<DeviceId, Device>,
+    elsewhere: Option<Elsewhere>,
     /// Of retransmissions that belong to no flow in view (SYN-ACKs of listeners).
     stray: RetransmitSums,
     tally: tally::Tally,
@@ -72,6 +73,7 @@ impl Model {
             hosts: BTreeMap::new(),
             home: None,
             devices: BTreeMap::new(),
+            elsewhere: None,
             stray: RetransmitSums::default(),
             tally: tally::Tally::default(),
             derived: derived::Queue::default(),
@@ -110,6 +112,11 @@ impl Model {
     /// By namespace.
     pub fn hosts(&self) -> &BTreeMap<u32, Host> {
         &self.hosts
+    }
+
+    /// Flows in other network namespaces; `None` = not looked for.
+    pub fn elsewhere(&self) -> Option<Elsewhere> {
+        self.elsewhere
     }
 
     /// All devices, by namespace and index.
@@ -213,6 +220,10 @@ impl Model {
                 true
             }
             Payload::DeviceGone(id) => self.devices.remove(id).is_some(),
+            Payload::Elsewhere(elsewhere) => {
+                self.elsewhere = Some(*elsewhere);
+                true
+            }
             Payload::Counters(counters) => {
                 self.tally.counters = Some((**counters).clone());
                 true

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
+use super::elsewhere;
 use super::{Info, Source, SourceError, SourceKind};
 use crate::event::{
     Attributes, Event, FlowId, Note, NoteKind, Opened, Origin, Payload, Process, Retransmit,
@@ -47,11 +48,15 @@ pub struct Polled {
 }
 
 impl Polled {
-    /// Starts polling `namespaces`; `reason` says why this source was taken.
-    pub fn start(namespaces: Vec<Namespace>, reason: Option<String>) -> std::io::Result<Self> {
+    /// Starts polling `namespaces` (`everywhere` = these are all); `reason` says why this source was taken.
+    pub fn start(
+        namespaces: Vec<Namespace>,
+        everywhere: bool,
+        reason: Option<String>,
+    ) -> std::io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let (sender, batches) = mpsc::channel(MAX_BATCHES);
-        let poller = Poller::new(namespaces, reason);
+        let poller = Poller::new(namespaces, everywhere, reason);
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new()
             .name("observer-diag".to_owned())
@@ -113,12 +118,14 @@ struct Poller {
     known: HashMap<FlowId, Known>,
     round: u64,
     second: Option<Mono>,
+    everywhere: bool,
+    looked: Option<Mono>,
     events: Vec<Event>,
     degraded: Vec<String>,
 }
 
 impl Poller {
-    fn new(namespaces: Vec<Namespace>, reason: Option<String>) -> Self {
+    fn new(namespaces: Vec<Namespace>, everywhere: bool, reason: Option<String>) -> Self {
         let mut poller = Self {
             roots: Roots::default(),
             watches: namespaces
@@ -131,6 +138,8 @@ impl Poller {
             known: HashMap::new(),
             round: 0,
             second: None,
+            everywhere,
+            looked: None,
             events: Vec::new(),
             degraded: Vec::new(),
         };
@@ -166,6 +175,7 @@ impl Poller {
         if self.second.is_none_or(|last| now.since(last) >= SECOND_NS) {
             self.second = Some(now);
             self.host(now);
+            self.elsewhere(now);
         }
         let mut complete = true;
         for at in 0..self.watches.len() {
@@ -223,6 +233,25 @@ impl Poller {
         }
         for problem in problems {
             self.degrade(&problem);
+        }
+    }
+
+    fn elsewhere(&mut self, now: Mono) {
+        if self.everywhere
+            || self
+                .looked
+                .is_some_and(|last| now.since(last) < elsewhere::EVERY_NS)
+        {
+            return;
+        }
+        self.looked = Some(now);
+        let observed: Vec<Namespace> = self
+            .watches
+            .iter()
+            .map(|(namespace, _)| namespace.clone())
+            .collect();
+        if let Some(found) = elsewhere::count(&self.roots, &observed) {
+            self.push(now, None, Payload::Elsewhere(found));
         }
     }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 use aya::maps::{MapData, RingBuf};
 use tokio::sync::mpsc;
 
+use super::elsewhere;
 use super::reorder::{Reorder, WINDOW_NS};
 use super::{Info, Source, SourceError, SourceKind};
 use crate::event::{Event, Note, NoteKind, Origin, Payload};
@@ -43,6 +44,8 @@ pub struct LiveOptions {
     pub kernel: Options,
     /// The namespaces whose sockets and devices are looked at.
     pub namespaces: Vec<Namespace>,
+    /// All namespaces are observed: none is elsewhere.
+    pub everywhere: bool,
     /// Nanoseconds between sweeps; 0 = only at start and when asked ([`Handle::sweep`]).
     pub sweep_every_ns: u64,
 }
@@ -52,6 +55,7 @@ impl Default for LiveOptions {
         Self {
             kernel: Options::default(),
             namespaces: Vec::new(),
+            everywhere: false,
             sweep_every_ns: SWEEP_EVERY_NS,
         }
     }
@@ -162,6 +166,7 @@ struct Worker {
     last_sweep: Option<u64>,
     last_reap: u64,
     last_owners: u64,
+    last_elsewhere: u64,
     last_tick: u64,
     last_second: Option<u64>,
     unknown: u64,
@@ -200,6 +205,7 @@ impl Worker {
             last_sweep: None,
             last_reap: 0,
             last_owners: 0,
+            last_elsewhere: 0,
             last_tick: 0,
             last_second: None,
             unknown: 0,
@@ -400,7 +406,22 @@ impl Worker {
             self.degrade(&problem);
         }
         self.owners(now);
+        self.elsewhere(now);
         self.count(now);
+    }
+
+    fn elsewhere(&mut self, now: Mono) {
+        if self.options.everywhere || now.since(Mono(self.last_elsewhere)) < elsewhere::EVERY_NS {
+            return;
+        }
+        self.last_elsewhere = now.0;
+        if let Some(found) = elsewhere::count(&self.roots, &self.options.namespaces) {
+            self.events.push(Event {
+                time: now,
+                flow: None,
+                payload: Payload::Elsewhere(found),
+            });
+        }
     }
 
     /// Who holds which socket: when flows of unknown owner have come, and now and then for sockets passed on.

@@ -1,6 +1,7 @@
 //! Where events come from. Live, replay and script differ only here: who folds them cannot tell.
 
 pub mod diag;
+mod elsewhere;
 pub mod live;
 pub mod reorder;
 pub mod script;

@@ -34,6 +34,12 @@ pub(super) struct EventKeys<'a> {
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub(super) enum Rest<'a> {
+    Elsewhere {
+        kind: &'static str,
+        namespaces: u32,
+        flows: u64,
+        denied: u32,
+    },
     Opened {
         from_start: bool,
         state: &'static str,

@@ -9,8 +9,8 @@ use super::keys::{
 use super::sample::SampleKeys;
 use super::{Bound, Context, Head, Kinds, QdiscKeys, source};
 use crate::event::{
-    Attributes, Counters, Device, DeviceId, Event, Host, NoteKind, Payload, ProgramCounters,
-    Retransmit, SubPhase, retransmit_kind,
+    Attributes, Counters, Device, DeviceId, Elsewhere, Event, Host, NoteKind, Payload,
+    ProgramCounters, Retransmit, SubPhase, retransmit_kind,
 };
 use crate::model::{Burst, Derived, DerivedKind, Model, PhaseChange};
 
@@ -69,6 +69,7 @@ pub fn event_line<'a>(
         Payload::Host(h) => ("host", Rest::Host { host: host(h) }),
         Payload::Device(d) => ("qdisc", Rest::Qdisc(device(d))),
         Payload::DeviceGone(id) => ("qdisc", device_gone(*id)),
+        Payload::Elsewhere(e) => ("note", elsewhere(*e)),
         Payload::Gap(g) => ("gap", Rest::Gap { missing: g.missing }),
         Payload::Counters(c) => ("note", counters(c)),
         Payload::Note(n) => (
@@ -147,6 +148,15 @@ fn burst(b: &Burst, context: &Context) -> BurstKeys {
         by_kind: Kinds(b.sums),
         failed: b.sums.failed,
         rtt_above_min_us: b.rtt_above_min_us,
+    }
+}
+
+fn elsewhere(elsewhere: Elsewhere) -> Rest<'static> {
+    Rest::Elsewhere {
+        kind: "elsewhere",
+        namespaces: elsewhere.namespaces,
+        flows: elsewhere.flows,
+        denied: elsewhere.denied,
     }
 }
 
