@@ -151,7 +151,12 @@ fn a_reader_that_goes_away_ends_it_quietly() {
         .expect("piped")
         .read_to_string(&mut message)
         .expect("text");
-    assert_eq!((status.code(), message.as_str()), (Some(0), ""));
+    assert_eq!(status.code(), Some(0));
+    // Nothing but what it says of flows elsewhere, which other tests may have.
+    let odd = message
+        .lines()
+        .find(|line| !line.contains("other network namespace"));
+    assert_eq!(odd, None);
 }
 
 #[test]

@@ -236,15 +236,19 @@ impl Poller {
         }
     }
 
+    /// Namespaces come and go: with all of them asked for, new ones are taken in; else their flows are counted.
     fn elsewhere(&mut self, now: Mono) {
-        if self.everywhere
-            || self
-                .looked
-                .is_some_and(|last| now.since(last) < elsewhere::EVERY_NS)
+        if self
+            .looked
+            .is_some_and(|last| now.since(last) < elsewhere::EVERY_NS)
         {
             return;
         }
         self.looked = Some(now);
+        if self.everywhere {
+            elsewhere::take_in(&self.roots, &mut self.watches);
+            return;
+        }
         let observed: Vec<Namespace> = self
             .watches
             .iter()

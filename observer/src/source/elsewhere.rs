@@ -1,8 +1,8 @@
-//! How many flows there are in network namespaces that are not observed, so that the user is told.
+//! The other network namespaces: how many flows they have, or, when all are observed, which have come and gone.
 
 use crate::event::Elsewhere;
-use crate::host::Roots;
 use crate::host::netns::{self, Namespace};
+use crate::host::{Roots, Watch};
 use crate::kernel::diag::{Diag, Families, States};
 
 /// How often they are counted.
@@ -35,4 +35,25 @@ pub fn count(roots: &Roots, observed: &[Namespace]) -> Option<Elsewhere> {
         }
     }
     Some(elsewhere)
+}
+
+/// Adds the namespaces that have come, drops those that are gone. Nothing changes where they cannot be listed.
+pub fn take_in(roots: &Roots, watches: &mut Vec<(Namespace, Watch)>) {
+    let Ok(census) = netns::census(roots) else {
+        return;
+    };
+    watches.retain(|(known, _)| census.namespaces.iter().any(|now| now.inum == known.inum));
+    for namespace in census.namespaces {
+        match watches
+            .iter_mut()
+            .find(|(known, _)| known.inum == namespace.inum)
+        {
+            // The file that stood for it may be gone while another stands for it still.
+            Some((known, _)) => *known = namespace,
+            None => {
+                let watch = Watch::new(namespace.inum);
+                watches.push((namespace, watch));
+            }
+        }
+    }
 }

@@ -410,11 +410,16 @@ impl Worker {
         self.count(now);
     }
 
+    /// Namespaces come and go: with all of them asked for, new ones are taken in; else their flows are counted.
     fn elsewhere(&mut self, now: Mono) {
-        if self.options.everywhere || now.since(Mono(self.last_elsewhere)) < elsewhere::EVERY_NS {
+        if now.since(Mono(self.last_elsewhere)) < elsewhere::EVERY_NS {
             return;
         }
         self.last_elsewhere = now.0;
+        if self.options.everywhere {
+            elsewhere::take_in(&self.roots, &mut self.watches);
+            return;
+        }
         if let Some(found) = elsewhere::count(&self.roots, &self.options.namespaces) {
             self.events.push(Event {
                 time: now,
