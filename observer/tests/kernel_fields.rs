@@ -18,7 +18,8 @@ use std::time::Duration;
 use common::{Netns, needs, wait_for};
 use observer::kernel::clock;
 use sender::{
-    Flow, Loop, Make, Over, Path, Stream, cookie, list, pair, row_of, set_cc, wait_for_rest,
+    Flow, Loop, Make, ODD_RCV, ODD_SND, OddPath, Over, Path, Stream, cookie, list, pair, row_of,
+    set_cc, wait_for_rest,
 };
 use serde_json::Value;
 use ss::{Info, Ss, SsReading, lowat_and_locks, order, ours, sequence, ss, ss_here};
@@ -1076,4 +1077,54 @@ fn trap_35_clocks_include_the_running_segment() {
         }
     }
     panic!("clocks rose {rose:?} times");
+}
+
+/// What a well-behaved path leaves at 0: reordering, duplicates told by the receiver, marks.
+#[test]
+fn an_odd_paths_counters_equal_ss() {
+    needs!("ip", "ss");
+    if !std::path::Path::new("/dev/net/tun").exists() {
+        return common::skipped("no /dev/net/tun");
+    }
+    let path = OddPath::new();
+    let make = Make::new("cubic", Over::V6);
+    let (local, remote) = ((ODD_SND, 0).into(), (ODD_RCV, 0).into());
+    let (sender, receiver) = sender::pair_between(&path.snd, local, &path.rcv, remote, &make);
+    common::send(&sender, &receiver, 4_000_000);
+    wait_for_rest(&[&sender, &receiver]);
+    let keys = [
+        "dsack_dups",
+        "reord_seen",
+        "reordering",
+        "delivered",
+        "delivered_ce",
+        "ecn",
+        "retrans",
+        "bytes_retrans",
+        "rcv_ooopack",
+        "ssthresh",
+        "cwnd",
+        "ca_state",
+    ];
+    for (netns, socket) in [(&path.snd, &sender), (&path.rcv, &receiver)] {
+        let rows = list(netns, "10ms");
+        let row = row_of(&rows, cookie(socket)).unwrap();
+        let (info, shown) = (Info::of(socket), ss(netns).sockets[&cookie(socket)].clone());
+        for key in keys {
+            assert_eq!(Some(&row[key]), info.get(key).as_ref(), "{key}");
+            assert!(
+                shown.get(key).is_none_or(|theirs| theirs == row[key]),
+                "{key}"
+            );
+        }
+        assert_eq!(row["ecn"], true);
+        let wanted = if socket.peer_addr().unwrap().ip() == ODD_RCV {
+            &["dsack_dups", "reord_seen", "delivered_ce"][..]
+        } else {
+            &["rcv_ooopack"]
+        };
+        for key in wanted {
+            assert!(order(&row[*key]) > 0.0, "{key} is {}", row[*key]);
+        }
+    }
 }

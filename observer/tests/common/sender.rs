@@ -6,6 +6,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -13,6 +14,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use observer::kernel::clock;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 use rustix::process::{Pid, Signal, kill_process};
@@ -85,6 +87,127 @@ pub fn set(netns: &Netns, name: &str, value: &str) {
     let file = format!("/proc/sys/net/{name}");
     let written = netns.enter(|| fs::write(&file, value));
     written.unwrap_or_else(|error| panic!("{file}: {error}"));
+}
+
+const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
+
+/// Two namespaces that see each other through us: packets from the first to the second are delayed out of order, sent
+/// twice, and marked (ECN). Devices `v`, IPv6 only (no checksum over the marks).
+#[derive(Debug)]
+pub struct OddPath {
+    pub snd: Netns,
+    pub rcv: Netns,
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+pub const ODD_SND: Ipv6Addr = Ipv6Addr::new(0xfd82, 0, 0, 0, 0, 0, 0, 1);
+pub const ODD_RCV: Ipv6Addr = Ipv6Addr::new(0xfd82, 0, 0, 0, 0, 0, 0, 2);
+
+/// The device `v` of a namespace, ours to read and write.
+fn tun(netns: &Netns) -> fs::File {
+    let open = fs::OpenOptions::new().read(true).write(true).clone();
+    let file = netns.enter(|| {
+        let file = open.open("/dev/net/tun").expect("tun");
+        let mut request = [0u8; 40];
+        request[0] = b'v';
+        // IFF_TUN, IFF_NO_PI.
+        request[16..18].copy_from_slice(&0x1001u16.to_ne_bytes());
+        // SAFETY: a whole `struct ifreq`.
+        let made = unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF, request.as_ptr()) };
+        assert_eq!(made, 0, "{}", std::io::Error::last_os_error());
+        file
+    });
+    rustix::io::ioctl_fionbio(&file, true).expect("nonblocking");
+    file
+}
+
+/// What becomes of the `n`th data packet, in the order of sending on.
+fn mishandle(n: usize, mut packet: Vec<u8>, held: &mut Option<(usize, Vec<u8>)>) -> Vec<Vec<u8>> {
+    let mut out = Vec::new();
+    if n.is_multiple_of(41) && packet[1] & 0x30 != 0 {
+        packet[1] |= 0x30;
+    }
+    if n.is_multiple_of(60) && held.is_none() {
+        // By turns too short a time for a retransmission, and long enough.
+        *held = Some((n + 2 + n / 60 % 2 * 4, packet));
+    } else {
+        if n.is_multiple_of(97) {
+            out.push(packet.clone());
+        }
+        out.push(packet);
+    }
+    if let Some((_, packet)) = held.take_if(|(until, _)| *until <= n) {
+        out.push(packet);
+    }
+    out
+}
+
+/// Carries packets until told to stop.
+fn carry(mut from: &fs::File, mut to: &fs::File, stop: &AtomicBool, odd: bool) {
+    let mut buffer = vec![0; 2048];
+    let (mut count, mut held) = (0, None);
+    while !stop.load(Ordering::Relaxed) {
+        let read = match from.read(&mut buffer) {
+            Ok(read) => read,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                let mut wait = [PollFd::new(&from, PollFlags::IN)];
+                let limit = Timespec {
+                    tv_sec: 0,
+                    tv_nsec: 20_000_000,
+                };
+                poll(&mut wait, Some(&limit)).expect("poll");
+                continue;
+            }
+            Err(_) => return,
+        };
+        let packet = buffer[..read].to_vec();
+        let is_data = odd && read > 1000;
+        count += usize::from(is_data);
+        let packets = if is_data {
+            mishandle(count, packet, &mut held)
+        } else {
+            vec![packet]
+        };
+        for packet in packets {
+            let _ = to.write(&packet);
+        }
+    }
+}
+
+impl OddPath {
+    pub fn new() -> Self {
+        let (snd, rcv) = (Netns::new(), Netns::new());
+        let ends = [&snd, &rcv].map(|netns| Arc::new(tun(netns)));
+        for (netns, address) in [(&snd, ODD_SND), (&rcv, ODD_RCV)] {
+            let ip = |command: &str| run("ip", &format!("-n {} {command}", netns.name));
+            ip(&format!("addr add {address}/64 dev v nodad"));
+            ip("link set v up");
+            set(netns, "ipv4/tcp_no_metrics_save", "1");
+            set(netns, "ipv4/tcp_ecn", "1");
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        let threads = [(0, 1), (1, 0)].map(|(from, to)| {
+            let (from, to) = (Arc::clone(&ends[from]), Arc::clone(&ends[to]));
+            let (stop, odd) = (Arc::clone(&stop), from.as_raw_fd() == ends[0].as_raw_fd());
+            thread::spawn(move || carry(&from, &to, &stop, odd))
+        });
+        Self {
+            snd,
+            rcv,
+            stop,
+            threads: threads.into(),
+        }
+    }
+}
+
+impl Drop for OddPath {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
 }
 
 /// What a flow runs over.
