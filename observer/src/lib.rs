@@ -9,4 +9,5 @@ pub mod host;
 pub mod kernel;
 pub mod model;
 pub mod source;
+pub mod tui;
 pub mod units;

@@ -165,6 +165,15 @@ impl Choice {
         wanted && self.fits(model, flow)
     }
 
+    /// Whether this flow is on the screen: listed, or closed a moment ago.
+    pub fn shows_live(&self, model: &Model, flow: &Flow) -> bool {
+        if flow.is_closed() {
+            self.fits(model, flow) && self.filter.matches_in_any_state(&Facts::of(model, flow))
+        } else {
+            self.shows(model, flow)
+        }
+    }
+
     /// The flags beside the filter.
     fn fits(&self, model: &Model, flow: &Flow) -> bool {
         let remote = flow.remote();

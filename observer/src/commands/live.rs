@@ -1,12 +1,32 @@
 //! `observer [live]`: the dashboard over the host's flows.
 
-use super::Failure;
-use crate::cli::{Common, FilterArgs};
+use super::{Failure, choose};
+use crate::cli::{Color, Common, FilterArgs};
+use crate::tui;
 
 /// Runs until the user quits.
-#[expect(clippy::unused_async, reason = "the screen comes next")]
-pub async fn run(_: &Common, _: &FilterArgs) -> Result<(), Failure> {
-    Err(Failure::Usage(
-        "the screen is not there yet: use 'observer list' or 'observer stream'".to_owned(),
-    ))
+pub async fn run(common: &Common, args: &FilterArgs) -> Result<(), Failure> {
+    let choice = choose::Choice::new(common, &args.filter)?;
+    if !tui::is_terminal() {
+        return Err(Failure::Usage(
+            "the dashboard needs a terminal: 'observer list' prints one snapshot, 'observer stream' events".to_owned(),
+        ));
+    }
+    let mut source = choose::source(common, true)?;
+    let options = tui::Options {
+        colour: match common.color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        },
+        shows: Box::new(move |model, flow| choice.shows_live(model, flow)),
+    };
+    let model = tui::run(&mut source, &options)
+        .await
+        .map_err(|error| Failure::Failed(error.into()))?;
+    let lost = model.lost();
+    if common.strict && lost > 0 {
+        return Err(Failure::Lost(lost));
+    }
+    Ok(())
 }

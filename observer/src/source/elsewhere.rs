@@ -44,16 +44,15 @@ pub fn take_in(roots: &Roots, watches: &mut Vec<(Namespace, Watch)>) {
     };
     watches.retain(|(known, _)| census.namespaces.iter().any(|now| now.inum == known.inum));
     for namespace in census.namespaces {
-        match watches
+        let known = watches
             .iter_mut()
-            .find(|(known, _)| known.inum == namespace.inum)
-        {
+            .find(|(known, _)| known.inum == namespace.inum);
+        if let Some((known, _)) = known {
             // The file that stood for it may be gone while another stands for it still.
-            Some((known, _)) => *known = namespace,
-            None => {
-                let watch = Watch::new(namespace.inum);
-                watches.push((namespace, watch));
-            }
+            *known = namespace;
+        } else {
+            let watch = Watch::new(namespace.inum);
+            watches.push((namespace, watch));
         }
     }
 }

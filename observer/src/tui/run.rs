@@ -1,0 +1,150 @@
+//! The loop: batches, keys, signals and the drawing ticker, one at a time.
+
+use std::io;
+use std::time::Duration;
+
+use crossterm::event::{Event as Input, EventStream, KeyEventKind};
+use futures::StreamExt as _;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::keys::{self, Key};
+use super::state::{Effect, Shows, ViewState};
+use super::terminal::Screen;
+use super::{draw, view};
+use crate::model::Model;
+use crate::source::{Source, SourceError};
+
+/// Calm: four times a second is what the eye follows.
+const DRAW_EVERY: Duration = Duration::from_millis(250);
+/// Own CPU time is read once in so many draws.
+const DRAWS_PER_CPU: u32 = 4;
+
+/// Why the screen ended other than by the user.
+#[derive(Debug, thiserror::Error)]
+pub enum TuiError {
+    #[error("the terminal cannot be used: {0}")]
+    Terminal(#[from] io::Error),
+    #[error(transparent)]
+    Source(#[from] SourceError),
+}
+
+/// How the screen is to be.
+#[expect(missing_debug_implementations, reason = "holds a closure")]
+pub struct Options {
+    pub colour: bool,
+    /// Which flows are asked for.
+    pub shows: Box<Shows>,
+}
+
+/// Shows `source` until the user quits, a signal comes, or it ends. Gives the model back.
+pub async fn run(source: &mut impl Source, options: &Options) -> Result<Model, TuiError> {
+    let name = view::header::source_name(source.info().origin);
+    let mut model = Model::default();
+    let mut state = ViewState {
+        colour: options.colour,
+        ..ViewState::default()
+    };
+    // Before the terminal is taken: a signal must find its way.
+    let mut signals = [
+        signal(SignalKind::interrupt())?,
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::hangup())?,
+    ];
+    let mut screen = Screen::take()?;
+    let mut input = EventStream::new();
+    let mut ticker = tokio::time::interval(DRAW_EVERY);
+    ticker.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut own = OwnCpu::default();
+    let mut draws = 0;
+    let mut dirty = true;
+    loop {
+        let [interrupt, terminate, hangup] = &mut signals;
+        let now = tokio::select! {
+            biased;
+            _ = interrupt.recv() => break,
+            _ = terminate.recv() => break,
+            _ = hangup.recv() => break,
+            read = input.next() => match read {
+                Some(Ok(read)) => match react(&read, &mut state, &mut screen)? {
+                    Reaction::Quit => break,
+                    Reaction::Draw => true,
+                    Reaction::Nothing => false,
+                },
+                // The terminal is gone.
+                Some(Err(_)) | None => break,
+            },
+            _ = ticker.tick() => {
+                if draws % DRAWS_PER_CPU == 0 {
+                    state.own_cpu = own.share();
+                }
+                draws = draws.wrapping_add(1);
+                dirty
+            }
+            batch = source.next() => match batch? {
+                Some(batch) => {
+                    for event in &batch {
+                        model.apply(event);
+                    }
+                    // The screen has no page for them yet; they are not to pile up.
+                    drop(model.take_derived());
+                    dirty = true;
+                    false
+                }
+                None => break,
+            },
+        };
+        if now {
+            screen
+                .terminal
+                .draw(|frame| draw(&model, &mut state, &*options.shows, name, frame))?;
+            dirty = false;
+        }
+    }
+    Ok(model)
+}
+
+enum Reaction {
+    Quit,
+    Draw,
+    Nothing,
+}
+
+fn react(read: &Input, state: &mut ViewState, screen: &mut Screen) -> io::Result<Reaction> {
+    let key = match read {
+        Input::Key(key) if key.kind != KeyEventKind::Release => Key::of(*key),
+        Input::Resize(..) => return Ok(Reaction::Draw),
+        _ => return Ok(Reaction::Nothing),
+    };
+    let Some(action) = keys::action(key, state.context()) else {
+        return Ok(Reaction::Nothing);
+    };
+    match state.update(action) {
+        Some(Effect::Quit) => return Ok(Reaction::Quit),
+        Some(Effect::Redraw) => screen.terminal.clear()?,
+        Some(Effect::Suspend) => screen.suspend()?,
+        None => {}
+    }
+    Ok(Reaction::Draw)
+}
+
+/// This process's CPU time between two looks, share of all cores.
+#[derive(Debug, Default)]
+struct OwnCpu {
+    last: Option<(Duration, tokio::time::Instant)>,
+}
+
+impl OwnCpu {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "own cost is of this machine, not of the events"
+    )]
+    fn share(&mut self) -> Option<f64> {
+        let usage = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        let used = Duration::try_from(usage).ok()?;
+        let now = tokio::time::Instant::now();
+        let (before, then) = self.last.replace((used, now))?;
+        let wall = now.duration_since(then).as_secs_f64();
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        (wall > 0.0).then(|| used.saturating_sub(before).as_secs_f64() / wall / cores as f64)
+    }
+}

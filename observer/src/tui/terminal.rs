@@ -1,0 +1,76 @@
+//! The terminal: raw mode and the alternate screen, given back on every way out.
+
+use std::io::{self, IsTerminal, Stdout, stdout};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crossterm::cursor::{Hide, Show};
+use crossterm::execute;
+use crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+
+static TAKEN: AtomicBool = AtomicBool::new(false);
+static HOOK: Once = Once::new();
+
+/// Whether there is somebody to look and to type.
+pub fn is_terminal() -> bool {
+    stdout().is_terminal() && io::stdin().is_terminal()
+}
+
+/// The terminal while it is ours. Dropping it gives it back.
+#[derive(Debug)]
+pub struct Screen {
+    pub terminal: Terminal<CrosstermBackend<Stdout>>,
+}
+
+impl Screen {
+    /// Takes the terminal. A panic gives it back before its message is printed.
+    pub fn take() -> io::Result<Self> {
+        HOOK.call_once(|| {
+            let before = std::panic::take_hook();
+            std::panic::set_hook(Box::new(move |info| {
+                give_back();
+                before(info);
+            }));
+        });
+        enter()?;
+        let terminal = Terminal::new(CrosstermBackend::new(stdout()));
+        if terminal.is_err() {
+            give_back();
+        }
+        Ok(Self {
+            terminal: terminal?,
+        })
+    }
+
+    /// Stops the process as Ctrl-Z does in a shell; returns when it is continued.
+    pub fn suspend(&mut self) -> io::Result<()> {
+        give_back();
+        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TSTP)?;
+        enter()?;
+        self.terminal.clear()
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+fn enter() -> io::Result<()> {
+    enable_raw_mode()?;
+    TAKEN.store(true, Ordering::SeqCst);
+    execute!(stdout(), EnterAlternateScreen, Hide).inspect_err(|_| give_back())
+}
+
+/// Does what can be done; twice is no harm.
+fn give_back() {
+    if TAKEN.swap(false, Ordering::SeqCst) {
+        let _ = execute!(stdout(), LeaveAlternateScreen, Show);
+        let _ = disable_raw_mode();
+    }
+}

@@ -1,0 +1,284 @@
+//! The screen in all its states, drawn from scripts of events. Snapshots are text, at fixed times, without facts of this
+//! host; each was looked at before it was accepted.
+
+use std::fmt::Write as _;
+
+use observer::model::Model;
+use observer::source::script;
+use observer::tui::columns::Column;
+use observer::tui::{Action, Effect, ViewState, draw};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::buffer::Buffer;
+use ratatui::style::Modifier;
+
+const HOST: &str = "\
+@1s host hostname=lab kernel=6.18.0 hz=250 cpus=2 default_qdisc=fq_codel default_cc=cubic
++0 device index=1 name=lo up=yes
++0 qdisc index=1 kind=noqueue handle=0: parent=root
++0 device index=2 name=eth0 up=yes
++0 qdisc index=2 kind=fq handle=8001: parent=root drops=3 backlog_bytes=14480
+";
+
+/// A bulk BBR flow: two readings a second apart, 100 Mbit/s.
+const ONE: &str = "\
++0 opened 7 local=10.0.0.1:43210 remote=10.0.0.2:5201
++0 attributes 7 local=10.0.0.1:43210 remote=10.0.0.2:5201 cc=bbr version=v1 dev=2
++0 owners 7 4711/iperf3
++0 sample 7 cwnd=690 mss=1448 srtt=41900us min_rtt=40100us rtt=42ms packets_out=350 pacing_rate=125mbit bytes_acked=0 bytes_sent=0 bytes_retrans=0 cc=bbr phase=PROBE_BW/UP btlbw=100mbit bbr_min_rtt=40100us pacing_gain=1.25 cwnd_gain=2
++1s sample 7 bytes_acked=12500000 bytes_sent=12600000 bytes_retrans=56700 retrans=39
+";
+
+fn fold(parts: &[&str]) -> Model {
+    let mut model = Model::default();
+    for event in script::parse(&parts.concat()).expect("a script") {
+        model.apply(&event);
+    }
+    model
+}
+
+/// Many flows of several kinds.
+fn many(flows: u32) -> String {
+    let mut text = String::new();
+    for n in 0..flows {
+        let id = 100 + n;
+        let cc = ["cubic", "bbr", "reno"][n as usize % 3];
+        let remote = if n % 4 == 3 {
+            format!("[2001:db8::{n:x}]:443")
+        } else {
+            format!("192.0.2.{}:{}", n % 250, 443 + n)
+        };
+        let local = if n % 4 == 3 {
+            "[2001:db8::1]:50000"
+        } else {
+            "198.51.100.1:50000"
+        };
+        writeln!(text, "+0 opened {id} local={local} remote={remote}").expect("text");
+        writeln!(
+            text,
+            "+0 attributes {id} local={local} remote={remote} cc={cc} dev=2"
+        )
+        .expect("text");
+        writeln!(text, "+0 owners {id} {}/nginx {}/nginx", 900 + n, 901 + n).expect("text");
+        writeln!(text, "+0 sample {id} cwnd={} srtt={}ms min_rtt=20ms bytes_acked=0 bytes_sent=0 bytes_retrans=0", 10 + n, 20 + n).expect("text");
+        writeln!(text, "+0 tick").expect("text");
+    }
+    for n in 0..flows {
+        let step = if n == 0 { "+1s" } else { "+0" };
+        let sent = u64::from(n) * 1_000_000;
+        let id = 100 + n;
+        writeln!(
+            text,
+            "{step} sample {id} bytes_acked={sent} bytes_sent={sent} bytes_retrans={}",
+            sent / 300
+        )
+        .expect("text");
+    }
+    text
+}
+
+fn screen(model: &Model, state: &mut ViewState, width: u16, height: u16) -> Buffer {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a backend");
+    terminal
+        .draw(|frame| draw(model, state, &|_, _| true, "eBPF", frame))
+        .expect("drawn");
+    terminal.backend().buffer().clone()
+}
+
+fn text(buffer: &Buffer) -> String {
+    let mut out = String::new();
+    for y in 0..buffer.area.height {
+        let line: String = (0..buffer.area.width)
+            .map(|x| buffer[(x, y)].symbol())
+            .collect();
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+fn shown(parts: &[&str], width: u16, height: u16) -> String {
+    let mut state = ViewState {
+        own_cpu: Some(0.002),
+        ..ViewState::default()
+    };
+    text(&screen(&fold(parts), &mut state, width, height))
+}
+
+#[test]
+fn before_anything_came() {
+    insta::assert_snapshot!(shown(&[], 80, 24));
+}
+
+#[test]
+fn empty() {
+    insta::assert_snapshot!(shown(&[HOST], 80, 24));
+}
+
+#[test]
+fn one() {
+    insta::assert_snapshot!(shown(&[HOST, ONE], 80, 24));
+}
+
+#[test]
+fn closed() {
+    insta::assert_snapshot!(shown(&[HOST, ONE, "+1ms closed 7\n+1s tick\n"], 80, 24));
+}
+
+#[test]
+fn lossy() {
+    let lost = "+0 counters program=on_probe kept=900 suppressed=5000 dropped=37 missed=4\n";
+    insta::assert_snapshot!(shown(&[HOST, ONE, lost], 80, 24));
+}
+
+#[test]
+fn degraded() {
+    let note = "+0 note kind=degraded this kernel has no tcp_sock.delivered_ce\n";
+    insta::assert_snapshot!(shown(&[HOST, ONE, note], 80, 24));
+}
+
+#[test]
+fn many_at_80() {
+    insta::assert_snapshot!(shown(&[HOST, ONE, &many(40)], 80, 24));
+}
+
+#[test]
+fn many_at_60() {
+    insta::assert_snapshot!(shown(&[HOST, ONE, &many(40)], 60, 15));
+}
+
+#[test]
+fn many_at_120() {
+    insta::assert_snapshot!(shown(&[HOST, ONE, &many(40)], 120, 40));
+}
+
+#[test]
+fn many_at_300() {
+    insta::assert_snapshot!(shown(&[HOST, ONE, &many(40)], 300, 80));
+}
+
+#[test]
+fn help() {
+    let mut state = ViewState::default();
+    state.update(Action::Help);
+    insta::assert_snapshot!(text(&screen(&fold(&[HOST]), &mut state, 80, 24)));
+}
+
+#[test]
+fn trap_30_nothing_leaves_its_cell() {
+    let evil = "+0 owners 7 1/\"\\e[2J\\e[1;31m漢字漢字漢字漢字漢字\"\n";
+    let shown = shown(&[HOST, ONE, evil], 300, 24);
+    assert!(!shown.contains('\x1b'));
+    let row = shown
+        .lines()
+        .find(|line| line.contains("10.0.0.2:5201"))
+        .expect("the flow");
+    let clean = self::shown(&[HOST, ONE], 300, 24);
+    let before = clean
+        .lines()
+        .find(|line| line.contains("10.0.0.2:5201"))
+        .expect("the flow");
+    // What stands right of the process stands where it stood.
+    let tail = |line: &str| line[line.find("bbr/v1").expect("cc")..].to_owned();
+    assert_eq!(tail(row), tail(before));
+}
+
+#[test]
+fn losses_are_told_by_a_word_and_stand_out_without_colour() {
+    let lost = "+0 counters program=on_probe kept=1 dropped=37\n";
+    let mut state = ViewState {
+        colour: false,
+        ..ViewState::default()
+    };
+    let buffer = screen(&fold(&[HOST, ONE, lost]), &mut state, 80, 24);
+    let line: String = (0..80).map(|x| buffer[(x, 0)].symbol()).collect();
+    let at = line.find("LOST 37!").expect("the word");
+    let at = u16::try_from(line[..at].chars().count()).expect("narrow");
+    assert!(buffer[(at, 0)].modifier.contains(Modifier::REVERSED));
+    assert_eq!(buffer[(at, 0)].fg, ratatui::style::Color::Reset);
+}
+
+#[test]
+fn the_selection_stays_on_its_flow() {
+    let model = fold(&[HOST, ONE, &many(40)]);
+    let mut state = ViewState::default();
+    screen(&model, &mut state, 80, 24);
+    for _ in 0..5 {
+        state.update(Action::Down);
+    }
+    let chosen = state.selected.expect("one is selected");
+    for action in [
+        Action::SortRight,
+        Action::Invert,
+        Action::SortLeft,
+        Action::SortLeft,
+    ] {
+        state.update(action);
+        let buffer = screen(&model, &mut state, 80, 24);
+        assert_eq!(state.selected, Some(chosen));
+        let line = state
+            .order
+            .iter()
+            .position(|id| *id == chosen)
+            .expect("still there");
+        assert!(
+            (state.offset..state.offset + state.page).contains(&line),
+            "it is in view"
+        );
+        let reversed = (0..24)
+            .filter(|y| buffer[(0, *y)].modifier.contains(Modifier::REVERSED))
+            .count();
+        assert_eq!(reversed, 1);
+    }
+    let model = fold(&[
+        HOST,
+        ONE,
+        &many(40),
+        &format!("+1ms closed {}\n", chosen.cookie),
+    ]);
+    screen(&model, &mut state, 80, 24);
+    assert_eq!(state.selected, Some(chosen));
+}
+
+#[test]
+fn trap_27_numbers_sort_as_numbers() {
+    let model = fold(&[HOST, &many(40)]);
+    let mut state = ViewState {
+        sort: Column::Cwnd,
+        ..ViewState::default()
+    };
+    screen(&model, &mut state, 80, 24);
+    let cwnd = |id| model.flow(id).and_then(|f| f.sample()).map(|s| s.cwnd);
+    let order: Vec<_> = state.order.iter().map(|id| cwnd(*id)).collect();
+    assert!(order.is_sorted_by(|a, b| a >= b), "{order:?}");
+}
+
+#[test]
+fn any_size_is_drawn() {
+    let parts = [HOST, ONE, "+0 note kind=degraded x\n"];
+    let model = fold(&parts);
+    for width in (0..40).chain([60, 80, 300]) {
+        for height in (0..16).chain([24, 80]) {
+            screen(&model, &mut ViewState::default(), width, height);
+        }
+    }
+}
+
+#[test]
+fn keys_without_flows_do_nothing_bad() {
+    let model = fold(&[]);
+    let mut state = ViewState::default();
+    for action in [
+        Action::Up,
+        Action::Down,
+        Action::PageDown,
+        Action::First,
+        Action::Last,
+        Action::HalfUp,
+    ] {
+        screen(&model, &mut state, 80, 24);
+        assert_eq!(state.update(action), None);
+        assert_eq!(state.selected, None);
+    }
+    assert_eq!(state.update(Action::Quit), Some(Effect::Quit));
+}
