@@ -8,8 +8,8 @@ fn main() {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     // Always below the checkout's own target/, whatever CARGO_TARGET_DIR says: see xtask/src/checkout.rs.
     let object = workspace.join("target/bpf/observer.o");
-    let embedded = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"))
-        .join("observer.o");
+    let embedded =
+        PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("observer.o");
 
     if !object.is_file() {
         leave_stub(&object);

@@ -103,7 +103,7 @@ pub fn install(machine: &Machine, packages: &[&str]) -> Result<()> {
         command
             .arg("DEBIAN_FRONTEND=noninteractive")
             .arg(apt)
-            .arg("--quiet")
+            .args(["-qq", "-o=Dpkg::Use-Pty=0"])
             .args(words);
         Ok::<_, anyhow::Error>(command)
     };

@@ -20,8 +20,8 @@ const OLDER: &str = "1.95.0";
 const DEBIAN_PACKAGES: [&str; 2] = ["rustc-web", "rust-web-src"];
 const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
 /// A component of a few MB, and a toolchain of some 100 MB: longer means there is no way out to rustup's server.
-const COMPONENT_LIMIT: Duration = Duration::from_mins(3);
-const TOOLCHAIN_LIMIT: Duration = Duration::from_mins(8);
+const COMPONENT_LIMIT: Duration = Duration::from_mins(2);
+const TOOLCHAIN_LIMIT: Duration = Duration::from_mins(6);
 
 /// Everything that builds the object, and was seen to work.
 #[derive(Debug, PartialEq, Eq)]
@@ -150,17 +150,18 @@ fn in_use() -> Result<Rustc> {
     Rustc::ask(|| Command::new(&rustc))
 }
 
-/// Which ways are worth trying, given the LLVM of the compiler in use.
+/// Which ways are worth trying, given the LLVM of the compiler in use. An older toolchain comes from the
+/// server that could not give the source, so it comes last where it is not the LLVM that is the matter.
 fn ways(in_use_llvm: Option<u32>, rustup: bool) -> Vec<Way> {
-    let mut ways = Vec::new();
-    if in_use_llvm.is_some_and(|major| major <= LLVM_MAJOR) {
-        ways.push(Way::InUse);
-    }
-    if rustup {
-        ways.push(Way::Older);
-    }
-    ways.push(Way::Debian);
-    ways
+    let ways: &[Way] = if in_use_llvm.is_some_and(|major| major <= LLVM_MAJOR) {
+        &[Way::InUse, Way::Debian, Way::Older]
+    } else {
+        &[Way::Older, Way::Debian]
+    };
+    ways.iter()
+        .copied()
+        .filter(|way| rustup || *way != Way::Older)
+        .collect()
 }
 
 impl Way {
@@ -349,7 +350,7 @@ mod tests {
 
     #[test]
     fn the_toolchain_in_use_comes_first_when_its_llvm_fits() {
-        assert_eq!(ways(Some(22), true), [Way::InUse, Way::Older, Way::Debian]);
+        assert_eq!(ways(Some(22), true), [Way::InUse, Way::Debian, Way::Older]);
         assert_eq!(ways(Some(23), true), [Way::Older, Way::Debian]);
         assert_eq!(ways(Some(22), false), [Way::InUse, Way::Debian]);
         assert_eq!(ways(None, false), [Way::Debian]);
