@@ -283,7 +283,7 @@ fn a_kernel_without_a_required_field_is_refused_by_name() {
         !text.contains("rcv_wnd"),
         "optional ones are not named: {text}"
     );
-    assert!(text.contains("--source diag"), "{text}");
+    assert!(text.contains("list --window 0"), "{text}");
 }
 
 /// The 6.12 fixture with one member renamed: the kernel that took a field away.

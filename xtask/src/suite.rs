@@ -58,7 +58,8 @@ pub fn run(checkout: &Checkout, machine: &Machine, skips: Vec<Skip>) -> Result<(
     skips.ignored(count(checkout, &free, &["--ignored"])?);
 
     if let Some(kernel) = targets.kernel() {
-        let mut tests = runner.command(checkout, &kernel, true);
+        // One process a binary: many tests look at one run of traffic, which nextest would repeat for each.
+        let mut tests = Runner::Cargo.command(checkout, &kernel, true);
         match &machine.privilege {
             Privilege::Root => go("the kernel tests", &mut tests),
             Privilege::Sudo(sudo) => {
@@ -194,7 +195,6 @@ impl Runner {
         let mut command = checkout.cargo();
         match self {
             Self::Nextest => {
-                // One at a time by the test group in .config/nextest.toml.
                 command
                     .args([
                         "nextest",

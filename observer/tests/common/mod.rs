@@ -55,6 +55,15 @@ pub fn skipped(reason: &str) {
     let thread = thread::current();
     let test = thread.name().unwrap_or("?");
     let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: {reason}");
+    // `cargo xtask test` counts what did not run.
+    if let Some(log) = std::env::var_os("OBSERVER_TEST_SKIPS")
+        && let Ok(mut log) = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(log)
+    {
+        let _ = writeln!(log, "{test}: {reason}");
+    }
 }
 
 /// Runs a command, its arguments separated by spaces, to its end; its standard output.
