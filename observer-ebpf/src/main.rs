@@ -1,6 +1,14 @@
 //! Entry points of the kernel programs, and the panic handler. On the host this is an empty binary: the programs'
 //! pure parts are tested through the library.
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
+#![cfg_attr(
+    target_arch = "bpf",
+    expect(
+        clippy::inline_always,
+        clippy::needless_pass_by_value,
+        reason = "registers and stack are few; the macro calls with a value"
+    )
+)]
 
 #[cfg(target_arch = "bpf")]
 mod congestion;

@@ -395,8 +395,9 @@ pub fn owners(context: *const u64) -> Outcome {
     if !is_wanted(netns) {
         return Outcome::Filtered;
     }
+    let record: *mut Owner = &raw mut crate::maps::OWNER_RECORD;
     // SAFETY: one iterator runs at a time; the buffer has no other user.
-    let record: &mut Owner = unsafe { &mut *(&raw mut crate::maps::OWNER_RECORD) };
+    let record = unsafe { &mut *record };
     record.header = Header {
         cookie: tp.u64(Field::Cookie),
         netns,

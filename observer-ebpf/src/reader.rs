@@ -137,6 +137,10 @@ impl Kernel {
 
     /// The object a pointer field leads to.
     #[inline(always)]
+    #[expect(
+        clippy::cast_ptr_alignment,
+        reason = "the kernel's own pointer is aligned"
+    )]
     pub fn follow(self, field: Field) -> Option<Self> {
         match self.at(field, 0) {
             // SAFETY: as in `load`.
