@@ -34,15 +34,17 @@ pub fn build(checkout: &Checkout, release: bool) -> Result<PathBuf> {
     if !output.status.success() {
         bail!("observer does not build");
     }
-    executable(&String::from_utf8_lossy(&output.stdout)).context("cargo named no binary")
+    executable_of(&String::from_utf8_lossy(&output.stdout), "observer")
+        .context("cargo named no binary")
 }
 
-/// The binary's path in cargo's messages.
-fn executable(messages: &str) -> Option<PathBuf> {
+/// The path of the binary of this name in cargo's messages.
+pub fn executable_of(messages: &str, target: &str) -> Option<PathBuf> {
     messages
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
         .filter(|message| message["reason"] == "compiler-artifact")
+        .filter(|message| message["target"]["name"] == target)
         .find_map(|message| message["executable"].as_str().map(PathBuf::from))
 }
 
@@ -76,7 +78,11 @@ mod tests {
 not json
 {"reason":"compiler-artifact","target":{"name":"observer"},"executable":"/t/release/observer"}
 {"reason":"build-finished","success":true}"#;
-        assert_eq!(executable(messages), Some("/t/release/observer".into()));
-        assert_eq!(executable(""), None);
+        assert_eq!(
+            executable_of(messages, "observer"),
+            Some("/t/release/observer".into())
+        );
+        assert_eq!(executable_of(messages, "kernel"), None);
+        assert_eq!(executable_of("", "observer"), None);
     }
 }

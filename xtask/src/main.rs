@@ -1,5 +1,6 @@
 //! The commands: what `cargo xtask …` offers, and the exit code each ends with.
 
+mod bench;
 mod binary;
 mod checkout;
 mod checks;
@@ -49,6 +50,13 @@ enum Command {
     },
     /// Set up, install what the tests use, and run every test, the kernel ones included
     Test,
+    /// Build and run a benchmark that needs root (through sudo when not root)
+    Bench {
+        what: bench::Bench,
+        /// What the benchmark is started with
+        #[arg(last = true)]
+        args: Vec<OsString>,
+    },
     /// Everything a change has to pass: format, lints, dependency policy, then `test`
     Ci,
 }
@@ -89,6 +97,7 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
             let binary = binary::build(&checkout, !debug)?;
             Err(binary::start(&machine, &binary, &args))
         }
+        Command::Bench { what, args } => bench::run(&checkout, &machine, what, &args),
         Command::Test => suite::run(&checkout, &machine, Vec::new()),
         Command::Ci => {
             let skips = checks::run(&checkout, &machine)?;

@@ -15,21 +15,24 @@ const TARGET: &str = "bpfel-unknown-none";
 
 /// Sets up where needed, builds the object, and puts it in its place.
 pub fn ensure(checkout: &Checkout, machine: &Machine) -> Result<()> {
+    ensure_bin(checkout, machine, "observer", &checkout.object())
+}
+
+/// As [`ensure`], the object with the parts that `bench kernel` measures.
+pub fn ensure_parts(checkout: &Checkout, machine: &Machine, place: &Path) -> Result<()> {
+    ensure_bin(checkout, machine, "bench", place)
+}
+
+fn ensure_bin(checkout: &Checkout, machine: &Machine, bin: &str, object: &Path) -> Result<()> {
     let toolchain = toolchain::ensure(checkout, machine)?;
     // An empty one is the stub of observer/build.rs.
-    if fs::metadata(checkout.object()).map_or(0, |m| m.len()) == 0 {
+    if fs::metadata(object).map_or(0, |m| m.len()) == 0 {
         say(format_args!("building the eBPF object by {toolchain}"));
     }
     let mut build = cargo(checkout, &toolchain, "build", &checkout.root)?;
-    build.args([
-        "--package",
-        "observer-ebpf",
-        "--bin",
-        "observer",
-        "--locked",
-    ]);
+    build.args(["--package", "observer-ebpf", "--bin", bin, "--locked"]);
     run(&mut build)?;
-    place(&built(checkout, "observer"), &checkout.object())
+    place(&built(checkout, bin), object)
 }
 
 /// A program of a few lines through the same compiler, `core` and linker: tells a toolchain that does
@@ -77,13 +80,7 @@ pub fn clippy(checkout: &Checkout, machine: &Machine) -> Result<Option<Command>>
     command
         .env("PATH", path)
         .env_remove("RUSTC_WORKSPACE_WRAPPER")
-        .args([
-            "--package",
-            "observer-ebpf",
-            "--bin",
-            "observer",
-            "--locked",
-        ])
+        .args(["--package", "observer-ebpf", "--bins", "--locked"])
         .args(["--", "--deny", "warnings"]);
     Ok(Some(command))
 }
