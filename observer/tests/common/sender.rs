@@ -479,11 +479,15 @@ impl Stream {
                 }
             }
         });
-        Self {
+        let stream = Self {
             child,
             lines,
             reader: Some(reader),
-        }
+        };
+        wait_for("the stream's first line", || {
+            (stream.count() > 0).then_some(())
+        });
+        stream
     }
 
     /// How many lines came so far.
