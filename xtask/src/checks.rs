@@ -10,6 +10,8 @@ use crate::suite::Skip;
 
 /// Runs them all and returns those this machine has no program for.
 pub fn run(checkout: &Checkout, machine: &Machine) -> Result<Vec<Skip>> {
+    // First, so that the lints see the binary that is tested, and nothing is built twice.
+    object::ensure(checkout, machine)?;
     let mut skips = Vec::new();
     let mut skip = |why: &str| {
         say(format_args!("skipped: {why}"));
