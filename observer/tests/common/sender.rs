@@ -501,6 +501,28 @@ impl Stream {
         lines.iter().map(|line| parse(line)).collect()
     }
 
+    /// How many of the lines from the `from`th on hold this text, and how many lines there are: without parsing them.
+    pub fn count_of(&self, from: usize, text: &str) -> (usize, usize) {
+        let lines = self.lines.lock().expect("lock");
+        let count = lines[from..]
+            .iter()
+            .filter(|line| line.contains(text))
+            .count();
+        (count, lines.len())
+    }
+
+    /// Ends it as Ctrl-C does; the lines that hold one of these texts.
+    pub fn finish_with(mut self, texts: &[&str]) -> Vec<Value> {
+        let status = self.end();
+        assert!(status.is_some_and(|code| code == 0), "exit {status:?}");
+        let lines = self.lines.lock().expect("lock");
+        lines
+            .iter()
+            .filter(|line| texts.iter().any(|text| line.contains(text)))
+            .map(|line| parse(line))
+            .collect()
+    }
+
     /// Waits until a line is as asked, and returns it.
     pub fn wait_line(&self, what: &str, check: impl Fn(&Value) -> bool) -> Value {
         let mut seen = 0;
