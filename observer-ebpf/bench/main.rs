@@ -105,7 +105,7 @@ mod variants {
         let (me, now) = (sk.as_ptr() as u64, tp.u64(Field::Mstamp));
         // SAFETY: inside the array.
         let (owner, last) = unsafe { ((*slot).sk, (*slot).mstamp) };
-        if owner != me || is_due(now, last, reader::interval_ns() / 1000) {
+        if owner != me || is_due(now, last, reader::interval_ns()) {
             // SAFETY: as above.
             unsafe {
                 (*slot).sk = me;
@@ -123,7 +123,7 @@ mod variants {
         };
         let now = tp.u64(Field::Mstamp);
         if let Some(state) = flow_state(sk, true)
-            && is_due(now, state.mstamp, reader::interval_ns() / 1000)
+            && is_due(now, state.mstamp, reader::interval_ns())
         {
             state.mstamp = now;
         }

@@ -32,9 +32,12 @@ pub const SEEN: u32 = 1;
 /// [`FlowState::flags`]: the state belongs to a listener and only numbers its SYN-ACKs.
 pub const LISTENER: u32 = 2;
 
-/// In front of socket storage: which socket reported last, by its kernel-made hash. A hit is decided without a helper
-/// call. 65,536 slots of 16 bytes: at 20,000 flows three in four are alone in theirs; a collision costs the storage
-/// lookup, nothing else.
+/// In front of socket storage: which socket gave the last sample, by its kernel-made hash. A hit is decided without a
+/// helper call; a collision costs the storage lookup, nothing else.
+///
+/// 1,024 slots of 16 bytes: a map of at most 32 KiB lies in the kernel's direct mapping, a larger one in pages of 4 KiB
+/// whose translation is as often missed as not (65,536 slots cost 10 ns more per event here, `cargo xtask bench
+/// kernel`). With more busy flows than slots most are decided by storage.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Slot {
@@ -42,7 +45,7 @@ pub struct Slot {
     pub mstamp: u64,
 }
 
-pub const SLOTS: usize = 65_536;
+pub const SLOTS: usize = 1024;
 
 #[unsafe(no_mangle)]
 pub static mut SLOT: [Slot; SLOTS] = [Slot { sk: 0, mstamp: 0 }; SLOTS];

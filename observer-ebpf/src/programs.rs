@@ -21,13 +21,14 @@ const LISTEN: u8 = 10;
 
 /// The slot of a socket in front of its storage.
 #[inline(always)]
-fn slot(tp: Kernel) -> *mut Slot {
-    let index = tp.u32(Field::Hash) as usize & (SLOTS - 1);
+fn slot(sk: Kernel) -> *mut Slot {
+    let index = sk.u32(Field::Hash) as usize & (SLOTS - 1);
     // SAFETY: the index is masked to the array.
     unsafe { (&raw mut SLOT).cast::<Slot>().add(index) }
 }
 
-/// `tcp_probe(sk, skb)`: an incoming segment in ESTABLISHED, before it is processed.
+/// `tcp_probe(sk, skb)`: an incoming segment in ESTABLISHED, before it is processed. Most end here; what follows is
+/// out of line so that this needs little stack and few registers.
 #[inline(always)]
 pub fn probe(context: *const u64) -> Outcome {
     let Some(sk) = object(context, 0) else {
@@ -36,16 +37,26 @@ pub fn probe(context: *const u64) -> Outcome {
     let Some(tp) = tcp_sock(sk) else {
         return Outcome::Filtered;
     };
-    let interval_us = reader::interval_ns() / 1000;
-    let mstamp = tp.u64(Field::Mstamp);
-    let slot = slot(tp);
-    // Comparing and storing the pointer is all the verifier allows, and all that is needed.
-    let me = sk.as_ptr() as u64;
+    let slot = slot(sk);
     // SAFETY: inside the array; a torn reading costs one sample more or less.
     let (owner, last) = unsafe { ((*slot).sk, (*slot).mstamp) };
-    if owner == me && !is_due(mstamp, last, interval_us) {
+    // Comparing and storing the pointer is all the verifier allows, and all that is needed.
+    if owner == sk.as_ptr() as u64 && !is_due(tp.u64(Field::Mstamp), last, reader::interval_ns()) {
         return Outcome::Suppressed;
     }
+    decide(context)
+}
+
+/// [`probe`] of a socket that has no slot or is due: socket storage decides. Only a sample takes the slot, so that
+/// flows that share one do not write it at every segment.
+#[inline(never)]
+fn decide(context: *const u64) -> Outcome {
+    let Some(sk) = object(context, 0) else {
+        return Outcome::Failed;
+    };
+    let Some(tp) = tcp_sock(sk) else {
+        return Outcome::Filtered;
+    };
     let netns = sock::netns(tp);
     if !is_wanted(netns) {
         return Outcome::Filtered;
@@ -53,17 +64,14 @@ pub fn probe(context: *const u64) -> Outcome {
     let Some(state) = flow_state(sk, true) else {
         return Outcome::Failed;
     };
-    if state.flags & SEEN != 0 && !is_due(mstamp, state.mstamp, interval_us) {
-        // SAFETY: as above.
-        unsafe {
-            (*slot).sk = me;
-            (*slot).mstamp = state.mstamp;
-        }
+    let mstamp = tp.u64(Field::Mstamp);
+    if state.flags & SEEN != 0 && !is_due(mstamp, state.mstamp, reader::interval_ns()) {
         return Outcome::Suppressed;
     }
-    // SAFETY: as above.
+    let slot = slot(sk);
+    // SAFETY: inside the array.
     unsafe {
-        (*slot).sk = me;
+        (*slot).sk = sk.as_ptr() as u64;
         (*slot).mstamp = mstamp;
     }
     emit::sample(Program::Probe, sk, tp, netns, state, false)
