@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn durations_are_written_as_in_the_contract() {
         assert_eq!(duration("10ms"), Ok(Duration::from_millis(10)));
-        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
+        assert_eq!(duration("2m"), Ok(Duration::from_mins(2)));
         assert_eq!(duration("0"), Ok(Duration::ZERO));
         assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
         for wrong in ["", "s", "-1s", "1x", "1e3", "99999999999h", "..", "é"] {

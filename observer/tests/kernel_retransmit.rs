@@ -258,7 +258,7 @@ fn trap_43_tail_losses_are_tlp_then_rto_then_slow_start() {
     let stream = Stream::start(&path.snd, "");
     let (mut sender, _receiver) = pair(&path, &Make::new("cubic", Over::V4));
     sender.set_nodelay(true).expect("TCP_NODELAY");
-    sender.write_all(&[1; 50_000]).expect("write");
+    sender.write_all(&vec![1; 50_000]).expect("write");
     sender::wait_for_rest(&[&sender]);
     {
         let hole = Hole::new(&path);

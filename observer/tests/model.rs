@@ -282,7 +282,7 @@ proptest! {
         if in_order {
             events.sort_by_key(|e| e.time);
         }
-        let context = Context { wall_offset_ns: wall, ..Context::default() };
+        let context = Context { wall_offset_ns: wall };
         let mut model = Model::default();
         for event in &events {
             model.apply(event);

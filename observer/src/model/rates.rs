@@ -251,10 +251,6 @@ impl Readings {
     }
 
     #[cfg(test)]
-    pub fn len(&self) -> usize {
-        self.kept.len()
-    }
-
     /// Bytes on the heap.
     pub fn heap(&self) -> usize {
         self.kept.capacity() * size_of::<Reading>()

@@ -120,7 +120,7 @@ fn react(read: &Input, state: &mut ViewState, screen: &mut Screen) -> io::Result
     };
     match state.update(action) {
         Some(Effect::Quit) => return Ok(Reaction::Quit),
-        Some(Effect::Redraw) => screen.terminal.clear()?,
+        Some(Effect::Redraw) => screen.redraw()?,
         Some(Effect::Suspend) => screen.suspend()?,
         None => {}
     }

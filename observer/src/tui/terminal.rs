@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crossterm::cursor::{Hide, Show};
 use crossterm::execute;
 use crossterm::terminal::{
-    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+    Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
@@ -51,7 +51,15 @@ impl Screen {
         give_back();
         rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TSTP)?;
         enter()?;
-        self.terminal.clear()
+        self.redraw()
+    }
+
+    /// The next frame draws everything. Not by `Terminal::clear`: that asks the terminal where its cursor is and
+    /// waits for an answer, which some never give.
+    pub fn redraw(&mut self) -> io::Result<()> {
+        execute!(stdout(), Clear(ClearType::All))?;
+        self.terminal = Terminal::new(CrosstermBackend::new(stdout()))?;
+        Ok(())
     }
 }
 
