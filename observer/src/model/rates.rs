@@ -250,7 +250,6 @@ impl Readings {
         Interval::between(nearest, newest, end)
     }
 
-    #[cfg(test)]
     /// Bytes on the heap.
     pub fn heap(&self) -> usize {
         self.kept.capacity() * size_of::<Reading>()
