@@ -134,6 +134,7 @@ pub fn retransmit(context: *const u64) -> Outcome {
     // The flow has losses: let its next ACK report.
     // SAFETY: inside the array.
     unsafe { (*slot(tp)).sk = 0 };
+    state.mstamp = 0;
     let tcp_flags: u8 = skb.within(Field::SkbCb, Field::CbFlags);
     let pending = tp.bits(Field::Pending);
     submit::<Retransmit>(|record| {
