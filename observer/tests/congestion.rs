@@ -422,6 +422,23 @@ fn trap_34_a_name_gets_no_other_algorithms_structure() {
 }
 
 #[test]
+fn trap_34_an_algorithm_in_bpf_is_not_the_built_in_one() {
+    let dir = modules(&[("m", &in_module_bytes(V1))]);
+    let mut layouts = CcLayouts::in_dir(kernel("6.18"), dir.path());
+    assert!(layouts.layout(1, "bbr", None).is_ok());
+    assert_eq!(
+        layouts.layout(2, "bbr_bpf", None),
+        Err(Undecoded::NotKnown("bbr_bpf".to_owned()))
+    );
+    let base = Arc::new(Btf::parse(Builder::default().finish()).unwrap());
+    let mut layouts = CcLayouts::in_dir(base, dir.path());
+    assert!(
+        layouts.layout(3, "bbr_tuned", Some("m")).is_ok(),
+        "its module's own structure"
+    );
+}
+
+#[test]
 fn trap_34_bic_memory_is_no_cubic() {
     let mut b = Builder::default();
     let u32 = b.unsigned("unsigned int", 4);

@@ -36,6 +36,9 @@ pub enum Undecoded {
 /// Programs in BPF can register algorithms without end; old ones are forgotten then.
 const MAX_KNOWN: usize = 1024;
 
+/// The names under which kernels have a BBR built in; a module may take any that begins with `bbr`.
+const BUILT_IN_BBRS: [&str; 5] = ["bbr", "bbr1", "bbr2", "bbr3", "bbrplus"];
+
 /// The layouts found so far, by the address of the algorithm's `tcp_congestion_ops`.
 ///
 /// A new address is looked up anew, whatever is known under the same name: the module may have been replaced.
@@ -100,6 +103,10 @@ impl CcLayouts {
     fn look_up(&self, name: &str, module: Option<&str>) -> Result<CcLayout, Undecoded> {
         let family = Family::of(name).ok_or_else(|| Undecoded::NotKnown(name.to_owned()))?;
         match module {
+            // An algorithm in BPF has no module either, and its private structure is its own.
+            None if family == Family::Bbr && !BUILT_IN_BBRS.contains(&name) => {
+                Err(Undecoded::NotKnown(name.to_owned()))
+            }
             None => the_one(family, &self.base, "the kernel"),
             Some(module) => the_one(family, &self.base.module_in(&self.dir, module)?, module),
         }
