@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use observer::event::{Elsewhere, Event, Payload};
 use observer::model::Model;
 use observer::source::script;
 use observer::tui::columns::Column;
@@ -80,7 +81,10 @@ fn many(flows: u32) -> String {
 fn screen(model: &Model, state: &mut ViewState, width: u16, height: u16) -> Buffer {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a backend");
     terminal
-        .draw(|frame| draw(model, state, &|_, _| true, "eBPF", frame))
+        .draw(|frame| {
+            state.prepare(model, &|_, _| true, frame.area());
+            draw(model, state, "eBPF", frame);
+        })
         .expect("drawn");
     terminal.backend().buffer().clone()
 }
@@ -161,7 +165,9 @@ fn many_at_300() {
 fn help() {
     let mut state = ViewState::default();
     state.update(Action::Help);
-    insta::assert_snapshot!(text(&screen(&fold(&[HOST]), &mut state, 80, 24)));
+    let page = text(&screen(&fold(&[HOST]), &mut state, 80, 24));
+    assert!(!page.contains('…'), "nothing of it is cut");
+    insta::assert_snapshot!(page);
 }
 
 #[test]
@@ -186,11 +192,15 @@ fn trap_30_nothing_leaves_its_cell() {
 #[test]
 fn losses_are_told_by_a_word_and_stand_out_without_colour() {
     let lost = "+0 counters program=on_probe kept=1 dropped=37\n";
+    let closed = "+1ms closed 7\n+1s tick\n";
     let mut state = ViewState {
         colour: false,
         ..ViewState::default()
     };
-    let buffer = screen(&fold(&[HOST, ONE, lost]), &mut state, 80, 24);
+    let buffer = screen(&fold(&[HOST, ONE, lost, closed]), &mut state, 80, 24);
+    let reset = ratatui::style::Color::Reset;
+    let plain = buffer.content().iter();
+    assert!(plain.clone().all(|c| c.fg == reset && c.bg == reset));
     let line: String = (0..80).map(|x| buffer[(x, 0)].symbol()).collect();
     let at = line.find("LOST 37!").expect("the word");
     let at = u16::try_from(line[..at].chars().count()).expect("narrow");
@@ -257,10 +267,149 @@ fn trap_27_numbers_sort_as_numbers() {
 fn any_size_is_drawn() {
     let parts = [HOST, ONE, "+0 note kind=degraded x\n"];
     let model = fold(&parts);
-    for width in (0..40).chain([60, 80, 300]) {
-        for height in (0..16).chain([24, 80]) {
-            screen(&model, &mut ViewState::default(), width, height);
+    for actions in [&[][..], &[Action::Down], &[Action::Help, Action::Last]] {
+        for width in (0..40).chain([60, 80, 300]) {
+            for height in (0..16).chain([24, 80]) {
+                let mut state = ViewState::default();
+                screen(&model, &mut state, width, height);
+                for action in actions {
+                    state.update(*action);
+                    screen(&model, &mut state, width, height);
+                }
+            }
         }
+    }
+}
+
+#[test]
+fn selected() {
+    let mut state = ViewState::default();
+    let model = fold(&[HOST, ONE, &many(40)]);
+    state.selected = model
+        .flows()
+        .find(|flow| flow.id().cookie == 7)
+        .map(observer::model::Flow::id);
+    insta::assert_snapshot!(text(&screen(&model, &mut state, 80, 24)));
+}
+
+#[test]
+fn selected_at_60() {
+    let mut state = ViewState::default();
+    let model = fold(&[HOST, ONE, &many(40)]);
+    state.selected = model
+        .flows()
+        .find(|flow| flow.id().cookie == 7)
+        .map(observer::model::Flow::id);
+    insta::assert_snapshot!(text(&screen(&model, &mut state, 60, 15)));
+}
+
+#[test]
+fn closed_at_60() {
+    insta::assert_snapshot!(shown(&[HOST, ONE, "+1ms closed 7\n+1s tick\n"], 60, 15));
+}
+
+/// Long names, many devices, defaults that are not what is at work, flows elsewhere: nothing of it may push away what
+/// matters.
+#[test]
+fn crowded() {
+    let mut host = HOST.replace("hostname=lab", &format!("hostname={}", "x".repeat(64)));
+    host = host.replace("kernel=6.18.0", "kernel=6.12.48+deb13-cloud-amd64");
+    for index in 3..20 {
+        writeln!(host, "+0 device index={index} name=veth{index} up=yes").expect("text");
+        let kind = ["fq_codel", "pfifo_fast", "noqueue"][index % 3];
+        writeln!(
+            host,
+            "+0 qdisc index={index} kind={kind} handle=0: parent=root"
+        )
+        .expect("text");
+    }
+    let more = "\
++0 opened 8 local=[2001:db8:1:2:3:4:5:6]:43210 remote=[2001:db8:1234:5678:9abc:def0:1234:5678]:65535
++0 counters program=on_probe kept=900 suppressed=5000 dropped=37 missed=4
++0 note kind=degraded hook tcp_cong_state_set is missing: cwnd cuts are seen at the next ACK only, not when they happen
++0 note kind=degraded this kernel has no tcp_sock.delivered_ce
+";
+    let mut model = fold(&[&host, ONE, &many(3), more]);
+    // Scripts have no word for it.
+    model.apply(&Event {
+        time: model.now(),
+        flow: None,
+        payload: Payload::Elsewhere(Elsewhere {
+            namespaces: 3,
+            flows: 12,
+            denied: 0,
+        }),
+    });
+    let shown = |width| {
+        let mut state = ViewState::default();
+        text(&screen(&model, &mut state, width, 24))
+    };
+    insta::assert_snapshot!(shown(80));
+    for width in [20, 40, 60, 80, 300] {
+        let shown = shown(width);
+        let first = shown.lines().next().expect("a line");
+        assert!(first.ends_with("LOST 41!"), "{width}: {first:?}");
+    }
+    for width in [60, 80, 300] {
+        assert!(shown(width).contains("-N all"), "{width}");
+    }
+}
+
+#[test]
+fn nothing_that_was_asked_for() {
+    let model = fold(&[HOST, ONE]);
+    let mut state = ViewState::default();
+    let mut terminal = Terminal::new(TestBackend::new(60, 15)).expect("a backend");
+    terminal
+        .draw(|frame| {
+            state.prepare(&model, &|_, _| false, frame.area());
+            draw(&model, &state, "socket-diag", frame);
+        })
+        .expect("drawn");
+    insta::assert_snapshot!(text(terminal.backend().buffer()));
+}
+
+#[test]
+fn help_at_60_scrolls_to_what_does_not_work() {
+    let note = "+0 note kind=degraded this kernel has no tcp_sock.delivered_ce\n";
+    let model = fold(&[HOST, note]);
+    let mut state = ViewState::default();
+    state.update(Action::Help);
+    screen(&model, &mut state, 60, 15);
+    state.update(Action::Last);
+    insta::assert_snapshot!(text(&screen(&model, &mut state, 60, 15)));
+}
+
+#[test]
+fn what_is_sorted_by_is_seen_and_marked() {
+    let model = fold(&[HOST, ONE, &many(40)]);
+    for width in [60, 80, 120, 300] {
+        for sort in Column::ALL {
+            for (descending, arrow) in [(true, '▼'), (false, '▲')] {
+                let mut state = ViewState {
+                    sort,
+                    descending,
+                    ..ViewState::default()
+                };
+                let shown = text(&screen(&model, &mut state, width, 24));
+                let heading = format!("{}{arrow}", sort.heading());
+                assert!(shown.contains(&heading), "{heading} at {width}:\n{shown}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_unknown_comes_last_either_way() {
+    let model = fold(&[HOST, ONE, &many(2)]);
+    for descending in [true, false] {
+        let mut state = ViewState {
+            sort: Column::Fill,
+            descending,
+            ..ViewState::default()
+        };
+        screen(&model, &mut state, 80, 24);
+        assert_eq!(state.order.first().map(|id| id.cookie), Some(7));
     }
 }
 

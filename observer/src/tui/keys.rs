@@ -72,63 +72,63 @@ pub const BINDINGS: &[Binding] = &[
     ),
     bind(
         &[Char('k'), Code(KeyCode::Up)],
-        Context::Flows,
+        Context::Anywhere,
         Action::Up,
-        "one flow up",
+        "one line up",
     ),
     bind(
         &[Char('j'), Code(KeyCode::Down)],
-        Context::Flows,
+        Context::Anywhere,
         Action::Down,
-        "one flow down",
+        "one line down",
     ),
     bind(
         &[Code(KeyCode::PageUp), Ctrl('b')],
-        Context::Flows,
+        Context::Anywhere,
         Action::PageUp,
         "one page up",
     ),
     bind(
         &[Code(KeyCode::PageDown), Ctrl('f')],
-        Context::Flows,
+        Context::Anywhere,
         Action::PageDown,
         "one page down",
     ),
     bind(
         &[Ctrl('u')],
-        Context::Flows,
+        Context::Anywhere,
         Action::HalfUp,
         "half a page up",
     ),
     bind(
         &[Ctrl('d')],
-        Context::Flows,
+        Context::Anywhere,
         Action::HalfDown,
         "half a page down",
     ),
     bind(
         &[Char('g'), Code(KeyCode::Home)],
-        Context::Flows,
+        Context::Anywhere,
         Action::First,
-        "first flow",
+        "to the first",
     ),
     bind(
         &[Char('G'), Code(KeyCode::End)],
-        Context::Flows,
+        Context::Anywhere,
         Action::Last,
-        "last flow",
+        "to the last",
     ),
     bind(
         &[Char('<'), Code(KeyCode::Left)],
         Context::Flows,
         Action::SortLeft,
-        "sort by the column to the left",
+        "sort by column left",
     ),
     bind(
         &[Char('>'), Code(KeyCode::Right), Code(KeyCode::F(6))],
         Context::Flows,
         Action::SortRight,
-        "sort by the column to the right",
+        "sort by column right",
     ),
     bind(
         &[Char('I')],
@@ -141,7 +141,7 @@ pub const BINDINGS: &[Binding] = &[
         &[Ctrl('z')],
         Context::Anywhere,
         Action::Suspend,
-        "to the shell (fg comes back)",
+        "to the shell",
     ),
 ];
 
@@ -222,7 +222,9 @@ mod tests {
     #[test]
     fn keys_are_told_by_context() {
         assert_eq!(action(Key::Char('j'), Context::Flows), Some(Action::Down));
-        assert_eq!(action(Key::Char('j'), Context::Help), None);
+        assert_eq!(action(Key::Char('j'), Context::Help), Some(Action::Down));
+        assert_eq!(action(Key::Char('I'), Context::Help), None);
+        assert_eq!(action(Key::Code(KeyCode::Esc), Context::Flows), None);
         assert_eq!(action(Key::Ctrl('c'), Context::Help), Some(Action::Quit));
     }
 }

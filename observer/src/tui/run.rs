@@ -50,6 +50,7 @@ pub async fn run(source: &mut impl Source, options: &Options) -> Result<Model, T
         signal(SignalKind::terminate())?,
         signal(SignalKind::hangup())?,
     ];
+    let mut continued = signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?;
     let mut screen = Screen::take()?;
     let mut input = EventStream::new();
     let mut ticker = tokio::time::interval(DRAW_EVERY);
@@ -64,6 +65,11 @@ pub async fn run(source: &mut impl Source, options: &Options) -> Result<Model, T
             _ = interrupt.recv() => break,
             _ = terminate.recv() => break,
             _ = hangup.recv() => break,
+            // Whoever stopped us: a shell had the terminal since.
+            _ = continued.recv() => {
+                screen.resume()?;
+                true
+            }
             read = input.next() => match read {
                 Some(Ok(read)) => match react(&read, &mut state, &mut screen)? {
                     Reaction::Quit => break,
@@ -94,9 +100,10 @@ pub async fn run(source: &mut impl Source, options: &Options) -> Result<Model, T
             },
         };
         if now {
-            screen
-                .terminal
-                .draw(|frame| draw(&model, &mut state, &*options.shows, name, frame))?;
+            screen.terminal.draw(|frame| {
+                state.prepare(&model, &*options.shows, frame.area());
+                draw(&model, &state, name, frame);
+            })?;
             dirty = false;
         }
     }

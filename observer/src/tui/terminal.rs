@@ -46,10 +46,17 @@ impl Screen {
         })
     }
 
-    /// Stops the process as Ctrl-Z does in a shell; returns when it is continued.
+    /// Stops the process group as Ctrl-Z does in a shell: a script around us stops too. Returns when it is continued, or
+    /// at once where nobody is there to continue it (the kernel ignores the signal then).
     pub fn suspend(&mut self) -> io::Result<()> {
         give_back();
-        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TSTP)?;
+        rustix::process::kill_current_process_group(rustix::process::Signal::TSTP)?;
+        self.resume()
+    }
+
+    /// Takes the terminal again, whatever was done to it.
+    pub fn resume(&mut self) -> io::Result<()> {
+        give_back();
         enter()?;
         self.redraw()
     }

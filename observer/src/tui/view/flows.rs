@@ -1,79 +1,92 @@
 //! The flow table.
 
+use std::fmt::Write as _;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
-use ratatui::text::{Line, Span};
 
 use super::quiet;
 use crate::model::Model;
-use crate::tui::columns::{Column, GAP, Row};
-use crate::tui::format::cell;
+use crate::tui::columns::{CLOSED, Column, Placed, Row};
+use crate::tui::format::{cell, wrap};
 use crate::tui::state::ViewState;
 
-/// Heading and the flows in view.
-pub fn lines(model: &Model, state: &ViewState, width: usize, height: usize) -> Vec<Line<'static>> {
-    let columns = Column::fitting(width);
-    let mut lines = vec![heading(state, &columns)];
-    if state.order.is_empty() {
-        lines.push(Line::raw(""));
-        lines.push(Line::raw(
-            "No flows yet: waiting for a TCP connection in the namespaces and the",
-        ));
-        lines.push(Line::raw(
-            "filter asked for. -N all looks into every network namespace.",
-        ));
-        return lines;
+/// Heading and the flows in view. Every cell has its own place: text cannot push its neighbours.
+pub fn render(model: &Model, state: &ViewState, area: Rect, buffer: &mut Buffer) {
+    if area.is_empty() {
+        return;
     }
-    let visible = state
-        .order
-        .iter()
-        .skip(state.offset)
-        .take(height.saturating_sub(1));
-    for id in visible {
+    let columns = Column::placed(usize::from(area.width), state.sort);
+    heading(state, &columns, area, buffer);
+    if state.order.is_empty() {
+        empty(model, area, buffer);
+        return;
+    }
+    let visible = state.order.iter().skip(state.offset);
+    for (id, y) in visible.zip(area.top() + 1..area.bottom()) {
         // Between arranging and drawing nothing changes.
         let Some(flow) = model.flow(*id) else {
             continue;
         };
         let row = Row::new(model, flow);
-        let text = columns
-            .iter()
-            .map(|column| cell(&column.cell(&row), column.width(), column.right()))
-            .collect::<Vec<_>>()
-            .join(&" ".repeat(GAP));
-        let mut style = if flow.is_closed() {
-            quiet(state.colour)
-        } else {
-            Style::new()
-        };
-        if state.selected == Some(*id) {
-            style = style.add_modifier(Modifier::REVERSED);
+        let mut style = Style::new();
+        if flow.is_closed() {
+            style = quiet(state.colour);
+            if columns.first().is_some_and(|first| first.x > 0) {
+                buffer.set_string(area.x, y, CLOSED, Style::new());
+            }
         }
-        lines.push(Line::styled(text, style));
+        for placed in &columns {
+            let text = placed.column.cell(&row, placed.width);
+            put(&text, placed, style, area, y, buffer);
+        }
+        if state.selected == Some(*id) {
+            let line = Rect::new(area.x, y, area.width, 1);
+            buffer.set_style(line, Style::new().add_modifier(Modifier::REVERSED));
+        }
     }
-    lines
 }
 
 /// The sort column carries its direction.
-fn heading(state: &ViewState, columns: &[Column]) -> Line<'static> {
-    let mut spans = Vec::new();
-    for column in columns {
-        if !spans.is_empty() {
-            spans.push(Span::raw(" ".repeat(GAP)));
-        }
-        let mut text = column.heading().to_owned();
+fn heading(state: &ViewState, columns: &[Placed], area: Rect, buffer: &mut Buffer) {
+    for placed in columns {
+        let mut text = placed.column.heading().to_owned();
         let mut style = Style::new().add_modifier(Modifier::BOLD);
-        if *column == state.sort {
+        if placed.column == state.sort {
             text.push(if state.descending { '▼' } else { '▲' });
             style = style.add_modifier(Modifier::UNDERLINED);
         }
-        spans.push(Span::styled(
-            cell(&text, column.width(), column.right()),
-            style,
-        ));
+        put(&text, placed, style, area, area.y, buffer);
     }
-    if !columns.contains(&state.sort) {
-        // Sorted by what there is no room for: said all the same.
-        let arrow = if state.descending { '▼' } else { '▲' };
-        spans.push(Span::raw(format!(" {}{arrow}", state.sort.heading())));
+}
+
+fn put(text: &str, placed: &Placed, style: Style, area: Rect, y: u16, buffer: &mut Buffer) {
+    let text = cell(text, placed.width, placed.column.right());
+    // `placed` was reckoned within the width of `area`.
+    let x = area.x + placed.x as u16;
+    buffer.set_stringn(x, y, text, placed.width, style);
+}
+
+/// What is waited for.
+fn empty(model: &Model, area: Rect, buffer: &mut Buffer) {
+    let open = model.open_flows();
+    let mut text = if open > 0 {
+        format!("Flows here: {open}, none of them asked for (by filter, flags and states).")
+    } else if model.events() == 0 {
+        "Nothing was read yet: waiting for the first look at the sockets.".to_owned()
+    } else {
+        "No flows yet: waiting for a TCP connection.".to_owned()
+    };
+    if let Some(found) = model.elsewhere().filter(|found| found.flows > 0) {
+        let flows = found.flows;
+        let _ = write!(
+            text,
+            " {flows} flows are in other network namespaces: -N all shows them."
+        );
     }
-    Line::from(spans)
+    let lines = wrap(&text, usize::from(area.width));
+    for (line, y) in lines.iter().zip(area.top() + 2..area.bottom()) {
+        buffer.set_stringn(area.x, y, line, usize::from(area.width), Style::new());
+    }
 }

@@ -1,130 +1,176 @@
 //! The header: host, source, what was lost; per device the qdisc really attached; the defaults.
 
+use std::collections::BTreeSet;
+
 use ratatui::text::{Line, Span};
+use unicode_width::UnicodeWidthStr as _;
 
 use super::{alarm, quiet};
-use crate::event::{Device, Origin};
+use crate::event::{Device, DeviceId, Origin, Qdisc};
 use crate::model::Model;
-use crate::tui::format::cut;
+use crate::tui::format::{cut, names, pack};
 use crate::tui::state::ViewState;
 use crate::units::{self, UNKNOWN, escape};
 
 /// Devices are given at most so many lines.
 const DEVICE_LINES: usize = 3;
+/// So much of the host's name is kept beside a long kernel's.
+const NAME: usize = 8;
+const BETWEEN: &str = " · ";
 
-/// The header's lines for this width.
-pub fn lines(model: &Model, state: &ViewState, source: &str, width: usize) -> Vec<Line<'static>> {
-    let mut lines = vec![identity(model, state, source)];
-    lines.extend(devices(model, width).into_iter().map(Line::raw));
-    lines.push(defaults(model));
+/// The header's lines, at most `height` of them.
+pub fn lines(
+    model: &Model,
+    state: &ViewState,
+    source: &str,
+    width: usize,
+    height: usize,
+) -> Vec<Line<'static>> {
+    let defaults = pack(defaults(model), BETWEEN, width);
+    let room = height.saturating_sub(1 + defaults.len()).min(DEVICE_LINES);
+    let mut lines = vec![identity(model, state, source, width)];
+    lines.extend(devices(model, width, room).into_iter().map(Line::raw));
+    lines.extend(defaults.into_iter().map(Line::raw));
+    lines.truncate(height);
     lines
 }
 
-fn identity(model: &Model, state: &ViewState, source: &str) -> Line<'static> {
-    let host = model.host();
-    let text = |value: Option<&str>| escape(value.filter(|v| !v.is_empty()).unwrap_or(UNKNOWN));
+/// `lab 6.18.0 eBPF  flows 3  events/s 310  CPU 0.2%  lost 0`. Where it is narrow the names are cut, then figures go,
+/// the last first; what was lost stays.
+fn identity(model: &Model, state: &ViewState, source: &str, width: usize) -> Line<'static> {
+    let (open, shown) = (model.open_flows(), state.open);
+    let flows = if shown == open {
+        format!("  flows {open}")
+    } else {
+        format!("  flows {shown} of {open}")
+    };
     let cpu = state
         .own_cpu
         .map_or_else(|| UNKNOWN.to_owned(), units::percent);
-    let lost = model.lost();
-    let spans = vec![
-        Span::raw(format!(
-            "{} {} {source}  flows {}  events/s {:.0}  CPU {cpu}  ",
-            text(host.map(|h| h.hostname.as_str())),
-            text(host.map(|h| h.kernel.as_str())),
-            model.open_flows(),
-            model.events_per_s(),
-        )),
-        if lost > 0 {
-            Span::styled(format!("LOST {lost}!"), alarm(state.colour))
-        } else {
-            Span::raw("lost 0")
-        },
+    let figures = [
+        flows,
+        format!("  events/s {}", model.events_per_s()),
+        format!("  CPU {cpu}"),
     ];
-    Line::from(spans)
+    let lost = match model.lost() {
+        0 => Span::raw("lost 0"),
+        lost => Span::styled(format!("LOST {lost}!"), alarm(state.colour)),
+    };
+    let host = model.host();
+    let text = |value: Option<&str>| escape(value.filter(|v| !v.is_empty()).unwrap_or(UNKNOWN));
+    let (name, kernel) = (
+        text(host.map(|h| h.hostname.as_str())),
+        text(host.map(|h| h.kernel.as_str())),
+    );
+    let left = |figures: &[String]| {
+        let used: usize = figures.iter().map(|f| f.width()).sum();
+        width.checked_sub(source.width() + used + 2 + lost.width())
+    };
+    let fits = (0..=figures.len())
+        .rev()
+        .find_map(|n| Some((n, left(&figures[..n])?)));
+    let Some((n, room)) = fits else {
+        return Line::from(lost);
+    };
+    // A long host name gives way to the kernel's.
+    let name = cut(&name, room.saturating_sub(kernel.width() + 2).max(NAME));
+    let names = cut(&format!("{name} {kernel}"), room.saturating_sub(1));
+    let mut text = names + if room > 0 { " " } else { "" } + source;
+    text.extend(figures.into_iter().take(n));
+    Line::from(vec![Span::raw(text + "  "), lost])
 }
 
 /// `eth0 fq drops 3 backlog 0 B`: what is attached, children of mq summed (TRAPS 12).
-fn device(device: &Device) -> Option<String> {
-    let qdisc = device.egress()?;
-    Some(format!(
-        "{} {} drops {} backlog {}",
-        escape(&device.name),
-        escape(&qdisc.kind),
-        qdisc.drops,
-        units::size(qdisc.backlog_bytes)
-    ))
+fn device(device: &Device) -> String {
+    let name = escape(&device.name);
+    match device.egress() {
+        Some(qdisc) => format!(
+            "{name} {} drops {} backlog {}",
+            escape(&qdisc.kind),
+            qdisc.drops,
+            units::size(qdisc.backlog_bytes)
+        ),
+        None => format!("{name} qdisc {UNKNOWN}"),
+    }
 }
 
-fn devices(model: &Model, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    let mut left_out = 0;
-    for part in model.devices().filter(|d| d.up).filter_map(device) {
-        let room = lines
-            .last()
-            .is_some_and(|line| line.chars().count() + 3 + part.chars().count() <= width);
-        if room && let Some(line) = lines.last_mut() {
-            line.push_str(" · ");
-            line.push_str(&part);
-        } else if lines.len() < DEVICE_LINES {
-            lines.push(part);
-        } else {
-            left_out += 1;
-        }
-    }
-    if left_out > 0
-        && let Some(line) = lines.last_mut()
-    {
-        *line = cut(line, width.saturating_sub(12));
-        *line += " · +";
-        *line += &left_out.to_string();
-        *line += " more";
-    }
-    lines
+/// Devices that flows leave by come first.
+fn devices(model: &Model, width: usize, height: usize) -> Vec<String> {
+    let used: BTreeSet<DeviceId> = model
+        .flows()
+        .filter_map(|flow| flow.attributes()?.device)
+        .collect();
+    let mut all: Vec<&Device> = model.devices().filter(|d| d.up).collect();
+    all.sort_by_key(|device| !used.contains(&device.id));
+    let parts: Vec<String> = all.into_iter().map(device).collect();
+    // As many as there is room for, the number of the others with them.
+    (0..=parts.len())
+        .rev()
+        .map(|n| {
+            let more = (n < parts.len()).then(|| format!("+{} devices", parts.len() - n));
+            pack(parts[..n].iter().cloned().chain(more), BETWEEN, width)
+        })
+        .find(|lines| lines.len() <= height)
+        .unwrap_or_default()
 }
 
-/// The defaults, and where they are not what is at work.
-fn defaults(model: &Model) -> Line<'static> {
-    let Some(host) = model.host() else {
-        return Line::raw(format!("default qdisc {UNKNOWN} · default cc {UNKNOWN}"));
-    };
-    let qdisc = host.default_qdisc.as_deref();
-    let cc = host.default_cc.as_deref();
-    let other_qdisc = model
+/// The defaults, and beside them what is at work instead.
+fn defaults(model: &Model) -> Vec<String> {
+    let host = model.host();
+    let qdisc = host.and_then(|h| h.default_qdisc.as_deref());
+    let cc = host.and_then(|h| h.default_cc.as_deref());
+    let attached: Vec<Qdisc> = model
         .devices()
         .filter(|d| d.up)
         .filter_map(Device::egress)
-        .any(|q| q.kind != "noqueue" && Some(q.kind.as_str()) != qdisc);
-    let other_cc = model
+        .collect();
+    let attached: BTreeSet<&str> = attached
+        .iter()
+        .map(|q| q.kind.as_str())
+        .filter(|kind| *kind != "noqueue" && Some(*kind) != qdisc)
+        .collect();
+    let used: BTreeSet<&str> = model
         .flows()
         .filter_map(|flow| flow.attributes())
-        .any(|a| Some(a.cc_name.as_str()) != cc);
-    let mark = |differs: bool| if differs { " (not everywhere)" } else { "" };
-    let text = |value: Option<&str>| escape(value.unwrap_or(UNKNOWN));
-    let elsewhere = match model.elsewhere() {
-        Some(found) if found.flows > 0 => format!(" · +{} elsewhere: -N all", found.flows),
-        _ => String::new(),
+        .map(|a| a.cc_name.as_str())
+        .filter(|name| Some(*name) != cc)
+        .collect();
+    let part = |what: &str, default: Option<&str>, how: &str, others: BTreeSet<&str>| {
+        let default = escape(default.unwrap_or(UNKNOWN));
+        if others.is_empty() {
+            format!("default {what} {default}")
+        } else {
+            format!("default {what} {default} ({how}: {})", names(others))
+        }
     };
-    Line::raw(format!(
-        "default qdisc {}{} · default cc {}{}{elsewhere}",
-        text(qdisc),
-        mark(other_qdisc),
-        text(cc),
-        mark(other_cc)
-    ))
+    let mut parts = vec![
+        part("qdisc", qdisc, "attached", attached),
+        part("cc", cc, "in use", used),
+    ];
+    if let Some(found) = model.elsewhere().filter(|found| found.flows > 0) {
+        parts.push(format!(
+            "+{} flows in other namespaces: -N all",
+            found.flows
+        ));
+    }
+    if let Some(found) = model.elsewhere().filter(|found| found.denied > 0) {
+        parts.push(format!(
+            "{} namespaces could not be looked into",
+            found.denied
+        ));
+    }
+    parts
 }
 
 /// The line for what does not work here; `None` when everything does.
-pub fn status(model: &Model, state: &ViewState) -> Option<Line<'static>> {
-    let degraded: Vec<_> = model.degraded().iter().collect();
-    let last = degraded.last()?;
-    let style = quiet(state.colour);
-    let text = format!(
-        "{} limitation(s) here, the last: {}",
-        degraded.len(),
-        escape(&last.note.text)
-    );
-    Some(Line::styled(text, style))
+pub fn status(model: &Model, state: &ViewState, width: usize) -> Option<Line<'static>> {
+    let degraded = model.degraded();
+    let last = escape(&degraded.last()?.note.text);
+    let text = match degraded.len() {
+        1 => format!("1 limitation here: {last}"),
+        more => format!("{more} limitations here (? lists them), the last: {last}"),
+    };
+    Some(Line::styled(cut(&text, width), quiet(state.colour)))
 }
 
 /// The source's name as it is shown.

@@ -1,5 +1,6 @@
 //! What is drawn, a panel a file. Reads model and state, changes nothing.
 
+pub mod detail;
 pub mod flows;
 pub mod header;
 pub mod help;

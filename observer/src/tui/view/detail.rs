@@ -1,0 +1,39 @@
+//! The selected flow: both ends in full and every figure that has no room in the table.
+
+use ratatui::style::{Modifier, Style};
+use ratatui::text::Line;
+use unicode_width::UnicodeWidthStr as _;
+
+use crate::model::Model;
+use crate::tui::columns::{Column, Row};
+use crate::tui::format::{cell, cut, cut_address, pack};
+use crate::tui::state::ViewState;
+
+/// Between two figures.
+const BETWEEN: &str = "  ";
+
+/// Its lines; none where nothing is selected. Their number depends on the width alone, so that the table stays put.
+pub fn lines(model: &Model, state: &ViewState, width: usize) -> Vec<Line<'static>> {
+    let Some(flow) = state.selected.and_then(|id| model.flow(id)) else {
+        return Vec::new();
+    };
+    let row = Row::new(model, flow);
+    let (local, remote) = (flow.local().to_string(), flow.remote().to_string());
+    let mut title = format!("{local} → {remote}");
+    if title.width() > width {
+        let each = width.saturating_sub(3) / 2;
+        let (local, remote) = (cut_address(&local, each), cut_address(&remote, each));
+        title = format!("{local} → {remote}");
+    }
+    let strong = Style::new().add_modifier(Modifier::BOLD);
+    let mut lines = vec![Line::styled(cut(&title, width), strong)];
+    let placed = Column::placed(width, state.sort);
+    let figures = Column::left_out(&placed).map(|column| {
+        let text = column.cell(&row, column.width());
+        let heading = column.heading();
+        let place = heading.width() + 1 + column.width();
+        cell(&format!("{heading} {}", text.trim_end()), place, false)
+    });
+    lines.extend(pack(figures, BETWEEN, width).into_iter().map(Line::raw));
+    lines
+}
