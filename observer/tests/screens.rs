@@ -261,6 +261,11 @@ fn trap_27_numbers_sort_as_numbers() {
     let cwnd = |id| model.flow(id).and_then(|f| f.sample()).map(|s| s.cwnd);
     let order: Vec<_> = state.order.iter().map(|id| cwnd(*id)).collect();
     assert!(order.is_sorted_by(|a, b| a >= b), "{order:?}");
+    // Process numbers 900 to 939 and 1000.
+    let model = fold(&[HOST, &many(40), "+0 owners 100 1000/nginx\n"]);
+    state.sort = Column::Process;
+    screen(&model, &mut state, 80, 24);
+    assert_eq!(state.order.first().map(|id| id.cookie), Some(100));
 }
 
 #[test]

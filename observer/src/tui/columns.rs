@@ -218,13 +218,13 @@ impl Column {
     /// What the cell says.
     pub fn cell(self, row: &Row, width: usize) -> String {
         match self {
-            Self::State => row.state(),
+            Self::State => state(row.flow),
             Self::Local => cut_address(&row.flow.local().to_string(), width),
             Self::Remote => cut_address(&row.flow.remote().to_string(), width),
-            Self::Process => known(row.process()),
-            Self::Cc => known(row.algorithm()),
-            Self::Phase => known(row.phase()),
-            Self::Qdisc => known(row.qdisc()),
+            Self::Process => known(process(row.flow)),
+            Self::Cc => known(algorithm(row.flow)),
+            Self::Phase => known(phase(row.flow)),
+            Self::Qdisc => known(qdisc(row.model, row.flow)),
             Self::Throughput => known(row.figures.throughput_bps.map(units::rate)),
             Self::Cwnd => known(row.sample().map(|s| s.cwnd.to_string())),
             Self::Inflight => known(row.figures.inflight_bytes.map(units::size)),
@@ -242,7 +242,7 @@ impl Column {
                     format!("{rate}    ")
                 }
             })),
-            Self::Rtt => row.rtt(),
+            Self::Rtt => rtt(row.flow),
             Self::RetransRate => known(row.figures.retrans_rate.map(units::percent)),
             Self::Retrans => known(row.sample().map(|s| s.retrans.to_string())),
             Self::Limit => match row.figures.limit {
@@ -253,18 +253,21 @@ impl Column {
     }
 
     /// What `flow` is sorted by; `None` = unknown. Figures are made only where they are needed.
-    pub fn key(self, model: &Model, flow: &Flow) -> Option<SortKey> {
+    pub fn key<'a>(self, model: &Model, flow: &'a Flow) -> Option<SortKey<'a>> {
         // Numbers sort as numbers (TRAPS 27).
         let whole = |value: Option<u64>| value.map(|v| v as f64);
         let row = || Row::new(model, flow);
         let text = match self {
             Self::Local => return Some(SortKey::Address(flow.local())),
             Self::Remote => return Some(SortKey::Address(flow.remote())),
-            Self::State => Some(row().state()),
-            Self::Process => row().process(),
-            Self::Cc => row().algorithm(),
-            Self::Phase => row().phase(),
-            Self::Qdisc => row().qdisc(),
+            Self::State => Some(state(flow)),
+            Self::Process => {
+                let first = flow.owners()?.first()?;
+                return Some(SortKey::Process(&first.comm, first.pid));
+            }
+            Self::Cc => algorithm(flow),
+            Self::Phase => phase(flow),
+            Self::Qdisc => qdisc(model, flow),
             Self::Limit => Some(self.cell(&row(), 0)),
             _ => {
                 let sample = flow.sample();
@@ -291,18 +294,21 @@ impl Column {
 
 /// What rows are ordered by.
 #[derive(Clone, Debug, PartialEq)]
-pub enum SortKey {
+pub enum SortKey<'a> {
     Number(f64),
+    /// By name, then by number.
+    Process(&'a str, u32),
     Text(String),
     Address(SocketAddr),
 }
 
-impl SortKey {
+impl SortKey<'_> {
     /// Ascending. Keys of one column are of one kind.
     pub fn compare(&self, other: &Self) -> Ordering {
         match (self, other) {
             (Self::Number(a), Self::Number(b)) => a.total_cmp(b),
             (Self::Text(a), Self::Text(b)) => a.cmp(b),
+            (Self::Process(a, a_pid), Self::Process(b, b_pid)) => a.cmp(b).then(a_pid.cmp(b_pid)),
             (Self::Address(a), Self::Address(b)) => a.cmp(b),
             _ => Ordering::Equal,
         }
@@ -329,56 +335,56 @@ impl<'a> Row<'a> {
     fn sample(&self) -> Option<&Sample> {
         self.flow.sample()
     }
+}
 
-    fn state(&self) -> String {
-        match self.flow.state() {
-            _ if self.flow.is_closed() => "closed".to_owned(),
-            // Its first event was lost.
-            TcpState::Unknown(_) => UNKNOWN.to_owned(),
-            state => state.as_str().to_owned(),
+fn state(flow: &Flow) -> String {
+    match flow.state() {
+        _ if flow.is_closed() => "closed".to_owned(),
+        // Its first event was lost.
+        TcpState::Unknown(_) => UNKNOWN.to_owned(),
+        state => state.as_str().to_owned(),
+    }
+}
+
+fn qdisc(model: &Model, flow: &Flow) -> Option<String> {
+    model.qdisc_of(flow).map(|qdisc| qdisc.kind)
+}
+
+fn process(flow: &Flow) -> Option<String> {
+    let owners = flow.owners()?;
+    let first = owners.first()?;
+    Some(match owners.len() {
+        1 => format!("{}/{}", first.comm, first.pid),
+        more => format!("{}/{}+{}", first.comm, first.pid, more - 1),
+    })
+}
+
+fn algorithm(flow: &Flow) -> Option<String> {
+    let attributes = flow.attributes()?;
+    Some(match &attributes.cc_version {
+        Some(version) => format!("{}/{version}", attributes.cc_name),
+        None => attributes.cc_name.clone(),
+    })
+}
+
+fn phase(flow: &Flow) -> Option<String> {
+    match flow.sample()?.cc.as_ref()? {
+        CcState::Bbr(bbr) => {
+            let phase = bbr.phase?.as_str();
+            Some(match bbr.sub_phase {
+                Some(sub) => format!("{phase}:{}", sub.as_str()),
+                None => phase.to_owned(),
+            })
         }
+        CcState::Cubic(_) | CcState::Dctcp(_) => None,
     }
+}
 
-    fn qdisc(&self) -> Option<String> {
-        self.model.qdisc_of(self.flow).map(|qdisc| qdisc.kind)
-    }
-
-    fn process(&self) -> Option<String> {
-        let owners = self.flow.owners()?;
-        let first = owners.first()?;
-        Some(match owners.len() {
-            1 => format!("{}/{}", first.comm, first.pid),
-            more => format!("{}/{}+{}", first.comm, first.pid, more - 1),
-        })
-    }
-
-    fn algorithm(&self) -> Option<String> {
-        let attributes = self.flow.attributes()?;
-        Some(match &attributes.cc_version {
-            Some(version) => format!("{}/{version}", attributes.cc_name),
-            None => attributes.cc_name.clone(),
-        })
-    }
-
-    fn phase(&self) -> Option<String> {
-        match self.sample()?.cc.as_ref()? {
-            CcState::Bbr(bbr) => {
-                let phase = bbr.phase?.as_str();
-                Some(match bbr.sub_phase {
-                    Some(sub) => format!("{phase}:{}", sub.as_str()),
-                    None => phase.to_owned(),
-                })
-            }
-            CcState::Cubic(_) | CcState::Dctcp(_) => None,
-        }
-    }
-
-    fn rtt(&self) -> String {
-        let ms = |us: Option<u32>| known(us.map(|us| units::ms(us.into())));
-        match self.sample().map(|s| (s.srtt_us, s.min_rtt_us)) {
-            None | Some((None, None)) => UNKNOWN.to_owned(),
-            Some((srtt, min)) => format!("{}/{}", ms(srtt), ms(min)),
-        }
+fn rtt(flow: &Flow) -> String {
+    let ms = |us: Option<u32>| known(us.map(|us| units::ms(us.into())));
+    match flow.sample().map(|s| (s.srtt_us, s.min_rtt_us)) {
+        None | Some((None, None)) => UNKNOWN.to_owned(),
+        Some((srtt, min)) => format!("{}/{}", ms(srtt), ms(min)),
     }
 }
 
