@@ -12,6 +12,7 @@ use std::fs;
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use common::{Netns, needs, run, wait_for};
@@ -340,38 +341,82 @@ fn trap_04_syn_and_synack() {
     assert_eq!(kinds(&events).keys().collect::<Vec<_>>(), ["synack"]);
 }
 
+/// Says so when dropped.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A queue on the sender's own device.
+fn local_queue(path: &Path, what: &str) {
+    let name = &path.snd.name;
+    run(
+        "ip",
+        &format!("netns exec {name} tc qdisc replace dev v root {what}"),
+    );
+}
+
+/// Ends it, lets everything through, and holds the sums against the kernel's.
+fn sums_agree(path: &Path, flow: &Flow, stream: Stream) {
+    run(
+        "ip",
+        &format!("netns exec {} tc qdisc del dev v root", path.snd.name),
+    );
+    flow.pause();
+    sender::wait_for_rest(&[&flow.sender]);
+    let lines = stream.finish();
+    assert_eq!(
+        sums(&retransmits(&lines, cookie(&flow.sender))),
+        truth_of(&flow.sender)
+    );
+}
+
+/// Dropped by the local queue: counted, never on the wire.
 #[test]
-fn trap_42_what_the_host_itself_holds_back_is_failed_or_no_retransmission() {
+fn trap_42_what_the_local_queue_drops_is_failed() {
     needs!("ip", "tc");
     let path = Path::new("50mbit", "300000");
     let stream = Stream::start(&path.snd, "");
     let flow = Flow::start(&path, Make::new("cubic", Over::V4));
-    let id = cookie(&flow.sender);
-    let dev = |what: &str| {
-        run(
-            "ip",
-            &format!("netns exec {} tc qdisc {what} dev v root", path.snd.name),
-        )
-    };
-    // Dropped by the local queue: counted, never on the wire.
-    run(
-        "ip",
-        &format!(
-            "netns exec {} tc qdisc replace dev v root tbf rate 400kbit burst 1600 limit 3200",
-            path.snd.name
-        ),
-    );
-    stream.wait_line("a failed one", |line| {
-        line["type"] == "retransmit" && line["failed"] == true
+    // What is in flight is lost, so the timer has something to send again …
+    let hole = Hole::new(&path);
+    wait_kind(&stream, "rto");
+    let udp = path
+        .snd
+        .enter(|| std::net::UdpSocket::bind((SND_V4, 0)))
+        .expect("bind");
+    // … into a queue that others keep full.
+    local_queue(&path, "tbf rate 100kbit burst 1600 limit 3200");
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                let _ = udp.send_to(&[0; 1400], (RCV_V4, 9));
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        });
+        // Also when nothing comes and this panics.
+        let _stop = Stop(&stop);
+        stream.wait_line("a failed one", |line| {
+            line["type"] == "retransmit" && line["failed"] == true
+        });
     });
-    // Still in the local queue: tried, not counted.
-    run(
-        "ip",
-        &format!(
-            "netns exec {} tc qdisc replace dev v root tbf rate 8kbit burst 1600 limit 400000",
-            path.snd.name
-        ),
-    );
+    drop(hole);
+    sums_agree(&path, &flow, stream);
+}
+
+/// Still in the local queue when the timer comes: tried, not counted.
+#[test]
+fn trap_42_what_is_still_in_the_local_queue_is_no_retransmission() {
+    needs!("ip", "tc");
+    let path = Path::new("50mbit", "300000");
+    let stream = Stream::start(&path.snd, "");
+    // Some 0.8 s for a segment: longer than the first timeout.
+    local_queue(&path, "tbf rate 15kbit burst 1600 limit 400000");
+    let flow = Flow::start(&path, Make::new("cubic", Over::V4));
     let note = stream.wait_line("an uncounted one", |line| {
         line["type"] == "note" && line["kind"] == "attempt"
     });
@@ -381,12 +426,7 @@ fn trap_42_what_the_host_itself_holds_back_is_failed_or_no_retransmission() {
             .is_some_and(|text| text.contains("err -16")),
         "{note}"
     );
-    dev("del");
-    flow.pause();
-    sender::wait_for_rest(&[&flow.sender]);
-    let truth = truth_of(&flow.sender);
-    let lines = stream.finish();
-    assert_eq!(sums(&retransmits(&lines, id)), truth);
+    sums_agree(&path, &flow, stream);
 }
 
 /// Two connections with the same four-tuple are two flows.

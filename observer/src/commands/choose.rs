@@ -84,6 +84,13 @@ pub enum Stopper {
 }
 
 impl Stopper {
+    /// Has all flows looked at now.
+    pub fn look(&self) {
+        if let Self::Live(handle) = self {
+            handle.sweep();
+        }
+    }
+
     /// Ends the source; with `last_look`, after all flows have been looked at once more.
     pub fn stop(&self, last_look: bool) {
         match self {

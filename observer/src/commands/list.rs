@@ -40,6 +40,9 @@ pub async fn run(common: &Common, args: &ListArgs) -> Result<(), Failure> {
     }
     out.flush()?;
     output::elsewhere(model.elsewhere());
+    for noted in model.degraded() {
+        output::message(&format!("observer: {}", noted.note.text));
+    }
     let lost = model.lost();
     if lost > 0 {
         output::message(&format!(

@@ -20,7 +20,7 @@ pub async fn run(common: &Common, args: &StreamArgs) -> Result<(), Failure> {
     let stopper = source.stopper();
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
-    let mut writer = Writer::new(source.info(), args, choice);
+    let mut writer = Writer::new(source.info(), args, choice, stopper.clone());
     loop {
         let batch = tokio::select! {
             batch = source.next() => batch.map_err(|error| Failure::Failed(error.into()))?,
@@ -40,11 +40,17 @@ pub async fn run(common: &Common, args: &StreamArgs) -> Result<(), Failure> {
     Ok(())
 }
 
+/// How long before an interval ends all flows are looked at.
+const LOOK_AHEAD_NS: u64 = 60_000_000;
+
 /// Folds what comes and writes what is asked for.
 struct Writer {
     model: Model,
     context: jsonl::Context,
     choice: choose::Choice,
+    stopper: choose::Stopper,
+    /// All flows were asked for, so that the next rows are fresh.
+    looked: bool,
     out: std::io::BufWriter<std::io::StdoutLock<'static>>,
     every_ns: Option<u64>,
     next: Option<Mono>,
@@ -55,7 +61,12 @@ struct Writer {
 }
 
 impl Writer {
-    fn new(info: &Info, args: &StreamArgs, choice: choose::Choice) -> Self {
+    fn new(
+        info: &Info,
+        args: &StreamArgs,
+        choice: choose::Choice,
+        stopper: choose::Stopper,
+    ) -> Self {
         let ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let every_ns = args.every.map(ns);
         Self {
@@ -64,6 +75,8 @@ impl Writer {
                 wall_offset_ns: info.wall_offset_ns,
             },
             choice,
+            stopper,
+            looked: false,
             out: output::stdout(),
             every_ns,
             next: None,
@@ -116,19 +129,33 @@ impl Writer {
         Ok(())
     }
 
-    /// One object per flow whenever an interval of event time has passed.
+    /// One object per flow whenever an interval of event time has passed; also of flows that ended within it.
     fn at_intervals(&mut self) -> Result<(), Failure> {
         let Some(every) = self.every_ns else {
             return Ok(());
         };
         let now = self.model.now();
         let next = *self.next.get_or_insert(now.plus(every));
+        if !self.looked && now.plus(LOOK_AHEAD_NS.min(every / 2)) >= next {
+            self.looked = true;
+            self.stopper.look();
+        }
         if now < next {
             return Ok(());
         }
+        self.looked = false;
         self.next = Some(next.plus(every).max(now));
+        self.rows(now.0.saturating_sub(every))
+    }
+
+    /// A row of every flow asked for that is open, or ended after `since_ns`.
+    fn rows(&mut self, since_ns: u64) -> Result<(), Failure> {
         for flow in self.model.flows() {
-            if !flow.is_closed() && self.choice.shows(&self.model, flow) {
+            let shown = match flow.closed_at() {
+                None => self.choice.shows(&self.model, flow),
+                Some(at) => at.0 > since_ns && self.choice.shows_event(&self.model, flow),
+            };
+            if shown {
                 let line = jsonl::flow_object(&self.model, flow, &self.context);
                 output::json(&mut self.out, &line)?;
             }

@@ -16,6 +16,12 @@ use super::btf::{self, Btf, HookFit};
 use super::{caps, clock, counters, object};
 use crate::event::Counters;
 
+/// Where this program is, for a command to copy.
+fn own_path() -> String {
+    std::env::current_exe()
+        .map_or_else(|_| "observer".to_owned(), |path| path.display().to_string())
+}
+
 /// What the user asked of the kernel side.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -49,8 +55,8 @@ pub enum LoadError {
     Stub,
     #[error(
         "not permitted: {} missing. Run it as root (sudo observer …), or grant the rights once: \
-         sudo setcap cap_bpf,cap_perfmon,cap_net_admin,cap_sys_ptrace+ep $(command -v observer)",
-        .missing.join(" and ")
+         sudo setcap cap_bpf,cap_perfmon,cap_net_admin,cap_sys_ptrace+ep {}",
+        .missing.join(" and "), own_path()
     )]
     NotPermitted { missing: Vec<&'static str> },
     #[error(
