@@ -142,7 +142,7 @@ fn a_key_ends_it() {
 fn signals_end_it() {
     needs!("ip");
     let ns = Netns::new();
-    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT] {
         let pty = Pty::new(80, 24);
         let mut child = dashboard(&pty, &ns);
         pty.wait_text("quit");

@@ -17,7 +17,10 @@ pub async fn run(common: &Common, args: &FilterArgs) -> Result<(), Failure> {
         colour: match common.color {
             Color::Always => true,
             Color::Never => false,
-            Color::Auto => std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+            Color::Auto => {
+                std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+                    && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+            }
         },
         shows: Box::new(move |model, flow| choice.shows_live(model, flow)),
     };

@@ -49,6 +49,7 @@ pub async fn run(source: &mut impl Source, options: &Options) -> Result<Model, T
         signal(SignalKind::interrupt())?,
         signal(SignalKind::terminate())?,
         signal(SignalKind::hangup())?,
+        signal(SignalKind::quit())?,
     ];
     let mut continued = signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?;
     let mut screen = Screen::take()?;
@@ -59,12 +60,13 @@ pub async fn run(source: &mut impl Source, options: &Options) -> Result<Model, T
     let mut draws = 0;
     let mut dirty = true;
     loop {
-        let [interrupt, terminate, hangup] = &mut signals;
+        let [interrupt, terminate, hangup, quit] = &mut signals;
         let now = tokio::select! {
             biased;
             _ = interrupt.recv() => break,
             _ = terminate.recv() => break,
             _ = hangup.recv() => break,
+            _ = quit.recv() => break,
             // Whoever stopped us: a shell had the terminal since.
             _ = continued.recv() => {
                 screen.resume()?;
