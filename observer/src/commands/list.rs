@@ -36,7 +36,7 @@ pub async fn run(common: &Common, args: &ListArgs) -> Result<(), Failure> {
             output::json(&mut out, &jsonl::flow_object(&model, flow, &context))?;
         }
     } else {
-        table::write(&mut out, &model, &flows, std::io::stdout().is_terminal())?;
+        table::write(&mut out, &model, &flows, terminal_columns())?;
     }
     out.flush()?;
     output::elsewhere(model.elsewhere());
@@ -53,6 +53,19 @@ pub async fn run(common: &Common, args: &ListArgs) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Columns of the terminal that stdout is; `None` for a pipe or a file.
+fn terminal_columns() -> Option<usize> {
+    let stdout = std::io::stdout();
+    stdout.is_terminal().then(|| {
+        let size = rustix::termios::tcgetwinsize(&stdout);
+        // A terminal that does not tell its size gets everything.
+        size.map_or(usize::MAX, |size| match size.ws_col {
+            0 => usize::MAX,
+            columns => usize::from(columns),
+        })
+    })
 }
 
 /// Rates by the programs: a sweep, the window, a sweep.

@@ -24,12 +24,13 @@ struct Column {
     plain: fn(&Row) -> Option<String>,
 }
 
-/// Writes the flows. A pipe gets a heading line of JSON's keys, then plain integers, unknown = empty.
+/// Writes the flows, for a terminal of so many columns. A pipe (`None`) gets a heading line of JSON's keys, then plain
+/// integers, unknown = empty.
 pub fn write(
     out: &mut impl Write,
     model: &Model,
     flows: &[&Flow],
-    terminal: bool,
+    terminal: Option<usize>,
 ) -> io::Result<()> {
     let rows: Vec<Row> = flows
         .iter()
@@ -39,10 +40,9 @@ pub fn write(
             figures: model.figures(flow),
         })
         .collect();
-    if terminal {
-        aligned(out, &rows)
-    } else {
-        separated(out, &rows)
+    match terminal {
+        Some(columns) => aligned(out, &rows, columns),
+        None => separated(out, &rows),
     }
 }
 
@@ -59,7 +59,46 @@ fn separated(out: &mut impl Write, rows: &[Row]) -> io::Result<()> {
     Ok(())
 }
 
-fn aligned(out: &mut impl Write, rows: &[Row]) -> io::Result<()> {
+/// Which columns are left out first where there is no room, by key.
+const LEFT_OUT_FIRST: &[&str] = &[
+    "local",
+    "retrans",
+    "phase",
+    "inflight_bytes",
+    "qdisc",
+    "bdp_fill",
+    "limit",
+    "btlbw_bps",
+    "pacing_rate_bps",
+    "processes",
+    "state",
+    "cc",
+];
+
+/// Blanks between columns.
+const GAP: usize = 2;
+
+/// Which columns fit into `room`; what matters most stays even where it does not.
+fn fitting(widths: &[usize], room: usize) -> Vec<bool> {
+    let mut kept = vec![true; COLUMNS.len()];
+    for key in LEFT_OUT_FIRST {
+        let used: usize = widths
+            .iter()
+            .zip(&kept)
+            .filter(|(_, kept)| **kept)
+            .map(|(width, _)| width + GAP)
+            .sum();
+        if used.saturating_sub(GAP) <= room {
+            break;
+        }
+        for (column, kept) in COLUMNS.iter().zip(&mut kept) {
+            *kept &= column.key != *key;
+        }
+    }
+    kept
+}
+
+fn aligned(out: &mut impl Write, rows: &[Row], room: usize) -> io::Result<()> {
     let cells: Vec<Vec<String>> =
         std::iter::once(COLUMNS.iter().map(|c| c.heading.to_owned()).collect())
             .chain(rows.iter().map(|row| {
@@ -74,9 +113,13 @@ fn aligned(out: &mut impl Write, rows: &[Row]) -> io::Result<()> {
     let widths: Vec<usize> = (0..COLUMNS.len())
         .map(|at| cells.iter().map(|row| row[at].width()).max().unwrap_or(0))
         .collect();
+    let kept = fitting(&widths, room);
     for row in &cells {
         let mut line = String::new();
-        for ((cell, width), column) in row.iter().zip(&widths).zip(COLUMNS) {
+        for (((cell, width), column), kept) in row.iter().zip(&widths).zip(COLUMNS).zip(&kept) {
+            if !kept {
+                continue;
+            }
             let pad = " ".repeat(width - cell.width());
             if column.right {
                 line.push_str(&pad);
@@ -85,7 +128,7 @@ fn aligned(out: &mut impl Write, rows: &[Row]) -> io::Result<()> {
                 line.push_str(cell);
                 line.push_str(&pad);
             }
-            line.push_str("  ");
+            line.push_str(&" ".repeat(GAP));
         }
         writeln!(out, "{}", line.trim_end())?;
     }
@@ -206,3 +249,35 @@ const COLUMNS: &[Column] = &[
     column!("Retrans" "retrans" |r| Some(r.sample()?.retrans.to_string()), |r| Some(r.sample()?.retrans.to_string())),
     column!("Limit" "limit" left |r| Some(r.figures.limit.as_str().to_owned())),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_go_by_worth_until_the_rest_fits() {
+        let widths = vec![10; COLUMNS.len()];
+        let columns = |room| fitting(&widths, room).iter().filter(|kept| **kept).count();
+        assert_eq!(columns(1000), COLUMNS.len());
+        assert_eq!(columns(80), 6);
+        assert_eq!(columns(0), COLUMNS.len() - LEFT_OUT_FIRST.len());
+        let kept = fitting(&widths, 0);
+        let keys: Vec<&str> = COLUMNS
+            .iter()
+            .zip(&kept)
+            .filter(|(_, kept)| **kept)
+            .map(|(c, _)| c.key)
+            .collect();
+        assert!(
+            keys.contains(&"remote") && keys.contains(&"throughput_bps"),
+            "{keys:?}"
+        );
+    }
+
+    #[test]
+    fn what_is_left_out_is_named_as_it_is() {
+        for key in LEFT_OUT_FIRST {
+            assert!(COLUMNS.iter().any(|column| column.key == *key), "{key}");
+        }
+    }
+}
