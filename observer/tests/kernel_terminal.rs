@@ -87,6 +87,16 @@ impl Pty {
         wait_for(what, || self.text().contains(what).then_some(()));
     }
 
+    /// As [`Pty::wait_text`], drawing anew (Ctrl-L) until it is there: a frame writes only what changed, so a word may
+    /// come in pieces.
+    fn wait_redrawn(&self, what: &str) {
+        wait_for(what, || {
+            self.type_in("\x0c");
+            thread::sleep(std::time::Duration::from_millis(50));
+            self.text().contains(what).then_some(())
+        });
+    }
+
     fn type_in(&self, keys: &str) {
         rustix::io::write(&self.master, keys.as_bytes()).expect("typed");
     }
@@ -132,7 +142,7 @@ fn a_key_ends_it() {
     let pty = Pty::new(80, 24);
     let mut child = dashboard(&pty, &ns);
     common::send(&client, &server, 1 << 20);
-    pty.wait_text("ESTAB");
+    pty.wait_redrawn("ESTAB");
     pty.type_in("q");
     assert_eq!(wait(&mut child).code(), Some(0));
     pty.assert_sane();
@@ -164,7 +174,7 @@ fn a_resize_storm_does_no_harm() {
     }
     pty.resize(80, 24);
     pty.type_in("?");
-    pty.wait_text("Marks");
+    pty.wait_redrawn("Marks");
     pty.type_in("q");
     assert_eq!(wait(&mut child).code(), Some(0));
     pty.assert_sane();
