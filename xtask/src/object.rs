@@ -46,7 +46,8 @@ pub fn probe(checkout: &Checkout, toolchain: &Toolchain) -> Result<()> {
     )?;
     fs::write(dir.join("src/main.rs"), PROBE)?;
     let mut build = cargo(checkout, toolchain, "build", &dir)?;
-    build.arg("--offline");
+    // Not offline: cargo looks up all that `std` is locked to, also where only `core` is built, and on a machine that
+    // never built `std` from source the registry has to tell.
     // Quiet, and its errors in the reason given: it fails wherever a way does not work.
     read(&mut build).map(drop)
 }
