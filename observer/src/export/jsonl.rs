@@ -11,6 +11,8 @@
 //! |---|---|---|
 //! | `from_start`, `opened_mono_ns`, `closed_mono_ns` | flow | birth seen; when it came into view; when it ended |
 //! | `cgroup_id`, `ifindex` | flow | inode of the cgroup; index of the egress device |
+//! | `container` | flow, note `attributes` | what `cgroup` names: `runtime` (`docker podman containerd cri-o lxc nspawn machined`, or `kubernetes` where only the pod is told), `id` or `name`, `pod`; absent where it names none |
+//! | `unit` | flow, note `attributes` | the innermost systemd service or scope in `cgroup`; absent where there is none |
 //! | `cause` | flow, sample | `ack`, `sweep`, `close`: at `ack` the state is that *before* the ACK (TRAPS 33) |
 //! | `inflight`, `packets_out` | flow, sample | segments: in flight by SPEC §3; sent and not cumulatively acknowledged |
 //! | `snd_una`, `snd_nxt`, `write_seq`, `rcv_nxt` | flow, sample | sequence numbers, 32 bits |
@@ -35,6 +37,7 @@ mod cc;
 mod flow;
 mod keys;
 mod lines;
+mod place;
 mod sample;
 
 use std::collections::BTreeMap;

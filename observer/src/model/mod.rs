@@ -4,6 +4,7 @@
 //! reads no clock; time is that of the events, carried forward by ticks.
 
 mod btlbw;
+pub mod container;
 mod derived;
 mod figures;
 mod flow;

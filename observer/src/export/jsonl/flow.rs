@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::cc::CcKeys;
+use super::place::PlaceKeys;
 use super::sample::SampleKeys;
 use super::{Bound, Context, Head, Kinds, QdiscKeys, bps, source};
 use crate::event::{Attributes, CaState, FlowId, Process, family};
@@ -181,6 +182,8 @@ pub struct FlowObject<'a> {
     state: &'static str,
     processes: Option<Vec<ProcessKeys<'a>>>,
     cgroup: Option<&'a str>,
+    #[serde(flatten)]
+    place: PlaceKeys,
     dev: Option<&'a str>,
     cc: CcKeys<'a>,
     qdisc: Option<QdiscKeys>,
@@ -225,6 +228,7 @@ pub(super) fn object<'a>(
         state: flow.state().as_str(),
         processes: flow.owners().map(processes),
         cgroup: attributes.and_then(|a| a.cgroup.as_deref()),
+        place: PlaceKeys::of(attributes.and_then(|a| a.cgroup.as_deref())),
         dev: model.device_of(flow).map(|device| device.name.as_str()),
         cc: CcKeys::of(attributes, flow.sample()),
         qdisc: model.qdisc_of(flow).map(QdiscKeys::from),

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::cc::CcKeys;
 use super::flow::{AttributeKeys, FlowKeys, FlowObject, ProcessKeys};
+use super::place::PlaceKeys;
 use super::sample::SampleKeys;
 use super::{Bound, Head, Kinds, QdiscKeys, Time};
 
@@ -111,6 +112,8 @@ pub(super) struct AttributeLine<'a> {
     pub cc: CcKeys<'a>,
     pub dev: Option<&'a str>,
     pub cgroup: Option<&'a str>,
+    #[serde(flatten)]
+    pub place: PlaceKeys,
     #[serde(flatten)]
     pub keys: AttributeKeys,
 }

@@ -6,6 +6,7 @@ use super::keys::{
     AttributeLine, Body, BurstKeys, DeviceKeys, EventKeys, HostKeys, Line, ProgramKeys, Rest,
     RetransmitKeys, SampleLine,
 };
+use super::place::PlaceKeys;
 use super::sample::SampleKeys;
 use super::{Bound, Context, Head, Kinds, QdiscKeys, source};
 use crate::event::{
@@ -167,6 +168,7 @@ fn attribute_note<'a>(attributes: &'a Attributes, model: &'a Model) -> Rest<'a> 
         cc: CcKeys::of(Some(attributes), None),
         dev: device.map(|d| d.name.as_str()),
         cgroup: attributes.cgroup.as_deref(),
+        place: PlaceKeys::of(attributes.cgroup.as_deref()),
         keys: AttributeKeys::from(attributes),
     }))
 }
