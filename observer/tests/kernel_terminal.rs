@@ -236,7 +236,7 @@ fn a_panic_gives_the_terminal_back_first() {
             wall_offset_ns: None,
         };
         let options = Options {
-            colour: true,
+            theme: tui::Theme::default(),
             shows: Box::new(|_, _| true),
         };
         let runtime = tokio::runtime::Builder::new_current_thread()

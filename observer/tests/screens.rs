@@ -7,7 +7,7 @@ use observer::event::{Elsewhere, Event, Payload};
 use observer::model::Model;
 use observer::source::script;
 use observer::tui::columns::Column;
-use observer::tui::{Action, Effect, ViewState, draw};
+use observer::tui::{Action, Effect, Marker, Page, Theme, ThemeName, ViewState, draw};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
@@ -164,7 +164,7 @@ fn many_at_300() {
 #[test]
 fn help() {
     let mut state = ViewState::default();
-    state.update(Action::Help);
+    state.update(Action::Go(Page::Help));
     let page = text(&screen(&fold(&[HOST]), &mut state, 80, 24));
     assert!(!page.contains('…'), "nothing of it is cut");
     insta::assert_snapshot!(page);
@@ -194,7 +194,7 @@ fn losses_are_told_by_a_word_and_stand_out_without_colour() {
     let lost = "+0 counters program=on_probe kept=1 dropped=37\n";
     let closed = "+1ms closed 7\n+1s tick\n";
     let mut state = ViewState {
-        colour: false,
+        theme: Theme::new(ThemeName::None, Marker::default()),
         ..ViewState::default()
     };
     let buffer = screen(&fold(&[HOST, ONE, lost, closed]), &mut state, 80, 24);
@@ -216,7 +216,7 @@ fn the_selection_stays_on_its_flow() {
     for _ in 0..5 {
         state.update(Action::Down);
     }
-    let chosen = state.selected.expect("one is selected");
+    let chosen = state.flows.selected.expect("one is selected");
     for action in [
         Action::SortRight,
         Action::Invert,
@@ -225,14 +225,15 @@ fn the_selection_stays_on_its_flow() {
     ] {
         state.update(action);
         let buffer = screen(&model, &mut state, 80, 24);
-        assert_eq!(state.selected, Some(chosen));
+        assert_eq!(state.flows.selected, Some(chosen));
         let line = state
+            .flows
             .order
             .iter()
             .position(|id| *id == chosen)
             .expect("still there");
         assert!(
-            (state.offset..state.offset + state.page).contains(&line),
+            (state.flows.offset..state.flows.offset + state.flows.page).contains(&line),
             "it is in view"
         );
         let reversed = (0..24)
@@ -247,32 +248,34 @@ fn the_selection_stays_on_its_flow() {
         &format!("+1ms closed {}\n", chosen.cookie),
     ]);
     screen(&model, &mut state, 80, 24);
-    assert_eq!(state.selected, Some(chosen));
+    assert_eq!(state.flows.selected, Some(chosen));
 }
 
 #[test]
 fn trap_27_numbers_sort_as_numbers() {
     let model = fold(&[HOST, &many(40)]);
-    let mut state = ViewState {
-        sort: Column::Cwnd,
-        ..ViewState::default()
-    };
+    let mut state = ViewState::default();
+    state.flows.sort = Column::Cwnd;
     screen(&model, &mut state, 80, 24);
     let cwnd = |id| model.flow(id).and_then(|f| f.sample()).map(|s| s.cwnd);
-    let order: Vec<_> = state.order.iter().map(|id| cwnd(*id)).collect();
+    let order: Vec<_> = state.flows.order.iter().map(|id| cwnd(*id)).collect();
     assert!(order.is_sorted_by(|a, b| a >= b), "{order:?}");
     // Process numbers 900 to 939 and 1000.
     let model = fold(&[HOST, &many(40), "+0 owners 100 1000/nginx\n"]);
-    state.sort = Column::Process;
+    state.flows.sort = Column::Process;
     screen(&model, &mut state, 80, 24);
-    assert_eq!(state.order.first().map(|id| id.cookie), Some(100));
+    assert_eq!(state.flows.order.first().map(|id| id.cookie), Some(100));
 }
 
 #[test]
 fn any_size_is_drawn() {
     let parts = [HOST, ONE, "+0 note kind=degraded x\n"];
     let model = fold(&parts);
-    for actions in [&[][..], &[Action::Down], &[Action::Help, Action::Last]] {
+    for actions in [
+        &[][..],
+        &[Action::Down],
+        &[Action::Go(Page::Help), Action::Last],
+    ] {
         for width in (0..40).chain([60, 80, 300]) {
             for height in (0..16).chain([24, 80]) {
                 let mut state = ViewState::default();
@@ -290,7 +293,7 @@ fn any_size_is_drawn() {
 fn selected() {
     let mut state = ViewState::default();
     let model = fold(&[HOST, ONE, &many(40)]);
-    state.selected = model
+    state.flows.selected = model
         .flows()
         .find(|flow| flow.id().cookie == 7)
         .map(observer::model::Flow::id);
@@ -301,7 +304,7 @@ fn selected() {
 fn selected_at_60() {
     let mut state = ViewState::default();
     let model = fold(&[HOST, ONE, &many(40)]);
-    state.selected = model
+    state.flows.selected = model
         .flows()
         .find(|flow| flow.id().cookie == 7)
         .map(observer::model::Flow::id);
@@ -379,7 +382,7 @@ fn help_at_60_scrolls_to_what_does_not_work() {
     let note = "+0 note kind=degraded this kernel has no tcp_sock.delivered_ce\n";
     let model = fold(&[HOST, note]);
     let mut state = ViewState::default();
-    state.update(Action::Help);
+    state.update(Action::Go(Page::Help));
     screen(&model, &mut state, 60, 15);
     state.update(Action::Last);
     insta::assert_snapshot!(text(&screen(&model, &mut state, 60, 15)));
@@ -391,11 +394,8 @@ fn what_is_sorted_by_is_seen_and_marked() {
     for width in [60, 80, 120, 300] {
         for sort in Column::ALL {
             for (descending, arrow) in [(true, '▼'), (false, '▲')] {
-                let mut state = ViewState {
-                    sort,
-                    descending,
-                    ..ViewState::default()
-                };
+                let mut state = ViewState::default();
+                (state.flows.sort, state.flows.descending) = (sort, descending);
                 let shown = text(&screen(&model, &mut state, width, 24));
                 let heading = format!("{}{arrow}", sort.heading());
                 assert!(shown.contains(&heading), "{heading} at {width}:\n{shown}");
@@ -408,13 +408,10 @@ fn what_is_sorted_by_is_seen_and_marked() {
 fn what_is_unknown_comes_last_either_way() {
     let model = fold(&[HOST, ONE, &many(2)]);
     for descending in [true, false] {
-        let mut state = ViewState {
-            sort: Column::Fill,
-            descending,
-            ..ViewState::default()
-        };
+        let mut state = ViewState::default();
+        (state.flows.sort, state.flows.descending) = (Column::Fill, descending);
         screen(&model, &mut state, 80, 24);
-        assert_eq!(state.order.first().map(|id| id.cookie), Some(7));
+        assert_eq!(state.flows.order.first().map(|id| id.cookie), Some(7));
     }
 }
 
@@ -432,7 +429,7 @@ fn keys_without_flows_do_nothing_bad() {
     ] {
         screen(&model, &mut state, 80, 24);
         assert_eq!(state.update(action), None);
-        assert_eq!(state.selected, None);
+        assert_eq!(state.flows.selected, None);
     }
     assert_eq!(state.update(Action::Quit), Some(Effect::Quit));
 }

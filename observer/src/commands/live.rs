@@ -2,7 +2,7 @@
 
 use super::{Failure, choose};
 use crate::cli::{Color, Common, FilterArgs};
-use crate::tui;
+use crate::tui::{self, Marker, Theme, ThemeName};
 
 /// Runs until the user quits.
 pub async fn run(common: &Common, args: &FilterArgs) -> Result<(), Failure> {
@@ -13,15 +13,21 @@ pub async fn run(common: &Common, args: &FilterArgs) -> Result<(), Failure> {
         ));
     }
     let mut source = choose::source(common, true)?;
+    let colour = match common.color {
+        Color::Always => true,
+        Color::Never => false,
+        Color::Auto => {
+            std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+                && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+        }
+    };
+    let name = if colour {
+        ThemeName::Terminal
+    } else {
+        ThemeName::None
+    };
     let options = tui::Options {
-        colour: match common.color {
-            Color::Always => true,
-            Color::Never => false,
-            Color::Auto => {
-                std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-                    && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
-            }
-        },
+        theme: Theme::new(name, Marker::default()),
         shows: Box::new(move |model, flow| choice.shows_live(model, flow)),
     };
     let model = tui::run(&mut source, &options)

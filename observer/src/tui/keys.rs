@@ -1,15 +1,23 @@
-//! The keys: one table that dispatch and the help page both read.
+//! The keys: what they are called, what they ask for, and what a person may put in their place.
+
+mod table;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+pub use table::BINDINGS;
+
+use super::page::Page;
 
 /// What a key asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     Quit,
-    Help,
-    Close,
     Redraw,
     Suspend,
+    /// To a page.
+    Go(Page),
+    /// To the page before.
+    Back,
     Up,
     Down,
     PageUp,
@@ -26,9 +34,29 @@ pub enum Action {
 /// Where a key means something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Context {
+    /// On every page.
     Anywhere,
-    Flows,
-    Help,
+    On(Page),
+}
+
+impl Context {
+    /// Where one can be.
+    pub fn places() -> impl Iterator<Item = Self> {
+        Page::ALL.into_iter().map(Self::On)
+    }
+
+    /// Whether a key of `row` means something here.
+    pub fn takes(self, row: Self) -> bool {
+        row == self || row == Self::Anywhere
+    }
+
+    /// As the help page has it.
+    pub fn title(self) -> String {
+        match self {
+            Self::Anywhere => "Keys".to_owned(),
+            Self::On(page) => format!("Keys on the page of {}", page.name()),
+        }
+    }
 }
 
 /// A key as it is typed.
@@ -39,124 +67,18 @@ pub enum Key {
     Code(KeyCode),
 }
 
-/// One row: keys, where, what, and the words of the help page.
+/// One row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Binding {
-    pub keys: &'static [Key],
     pub context: Context,
     pub action: Action,
+    /// What the config file calls the action.
+    pub name: &'static str,
+    /// The first is the one the footer names.
+    pub keys: &'static [Key],
     pub help: &'static str,
-}
-
-use Key::{Char, Code, Ctrl};
-
-/// All keys; of htop, less and vim.
-pub const BINDINGS: &[Binding] = &[
-    bind(
-        &[Char('q'), Code(KeyCode::F(10)), Ctrl('c')],
-        Context::Anywhere,
-        Action::Quit,
-        "quit",
-    ),
-    bind(
-        &[Char('?'), Char('h'), Code(KeyCode::F(1))],
-        Context::Anywhere,
-        Action::Help,
-        "this page",
-    ),
-    bind(
-        &[Code(KeyCode::Esc)],
-        Context::Help,
-        Action::Close,
-        "back to the flows",
-    ),
-    bind(
-        &[Char('k'), Code(KeyCode::Up)],
-        Context::Anywhere,
-        Action::Up,
-        "one line up",
-    ),
-    bind(
-        &[Char('j'), Code(KeyCode::Down)],
-        Context::Anywhere,
-        Action::Down,
-        "one line down",
-    ),
-    bind(
-        &[Code(KeyCode::PageUp), Ctrl('b')],
-        Context::Anywhere,
-        Action::PageUp,
-        "one page up",
-    ),
-    bind(
-        &[Code(KeyCode::PageDown), Ctrl('f')],
-        Context::Anywhere,
-        Action::PageDown,
-        "one page down",
-    ),
-    bind(
-        &[Ctrl('u')],
-        Context::Anywhere,
-        Action::HalfUp,
-        "half a page up",
-    ),
-    bind(
-        &[Ctrl('d')],
-        Context::Anywhere,
-        Action::HalfDown,
-        "half a page down",
-    ),
-    bind(
-        &[Char('g'), Code(KeyCode::Home)],
-        Context::Anywhere,
-        Action::First,
-        "to the first",
-    ),
-    bind(
-        &[Char('G'), Code(KeyCode::End)],
-        Context::Anywhere,
-        Action::Last,
-        "to the last",
-    ),
-    bind(
-        &[Char('<'), Code(KeyCode::Left)],
-        Context::Flows,
-        Action::SortLeft,
-        "sort by column left",
-    ),
-    bind(
-        &[Char('>'), Code(KeyCode::Right), Code(KeyCode::F(6))],
-        Context::Flows,
-        Action::SortRight,
-        "sort by column right",
-    ),
-    bind(
-        &[Char('I')],
-        Context::Flows,
-        Action::Invert,
-        "turn the order round",
-    ),
-    bind(&[Ctrl('l')], Context::Anywhere, Action::Redraw, "draw anew"),
-    bind(
-        &[Ctrl('z')],
-        Context::Anywhere,
-        Action::Suspend,
-        "to the shell",
-    ),
-];
-
-const fn bind(
-    keys: &'static [Key],
-    context: Context,
-    action: Action,
-    help: &'static str,
-) -> Binding {
-    Binding {
-        keys,
-        context,
-        action,
-        help,
-    }
+    /// The word of the footer; neighbours with the same word share it.
+    pub footer: Option<&'static str>,
 }
 
 impl Key {
@@ -174,6 +96,7 @@ impl Key {
     /// As the help page writes it.
     pub fn text(self) -> String {
         match self {
+            Self::Char(' ') => "Space".to_owned(),
             Self::Char(c) => c.to_string(),
             Self::Ctrl(c) => format!("Ctrl-{}", c.to_ascii_uppercase()),
             Self::Code(KeyCode::F(n)) => format!("F{n}"),
@@ -188,15 +111,94 @@ impl Key {
     }
 }
 
-/// What `key` does in `context`.
-pub fn action(key: Key, context: Context) -> Option<Action> {
-    BINDINGS
-        .iter()
-        .find(|binding| {
-            (binding.context == Context::Anywhere || binding.context == context)
-                && binding.keys.contains(&key)
-        })
-        .map(|binding| binding.action)
+/// A row of the table with the keys in force.
+#[derive(Clone, Debug)]
+pub struct Row {
+    pub binding: Binding,
+    pub keys: Vec<Key>,
+}
+
+/// The keys in force: the table's, or a person's own.
+#[derive(Clone, Debug)]
+pub struct Keymap {
+    rows: Vec<Row>,
+}
+
+impl Default for Keymap {
+    fn default() -> Self {
+        let row = |binding: &Binding| Row {
+            binding: *binding,
+            keys: binding.keys.to_vec(),
+        };
+        Self {
+            rows: BINDINGS.iter().map(row).collect(),
+        }
+    }
+}
+
+impl Keymap {
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// What `key` does in `context`.
+    pub fn action(&self, key: Key, context: Context) -> Option<Action> {
+        self.rows
+            .iter()
+            .find(|row| context.takes(row.binding.context) && row.keys.contains(&key))
+            .map(|row| row.binding.action)
+    }
+
+    /// The keys that mean two things in one place.
+    pub fn conflicts(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for context in Context::places() {
+            let mut seen: Vec<(Key, &str)> = Vec::new();
+            for row in &self.rows {
+                if !context.takes(row.binding.context) {
+                    continue;
+                }
+                for key in &row.keys {
+                    if let Some((_, other)) = seen.iter().find(|(k, _)| k == key) {
+                        let text = format!("{}: {other}, {}", key.text(), row.binding.name);
+                        if !found.contains(&text) {
+                            found.push(text);
+                        }
+                    }
+                    seen.push((*key, row.binding.name));
+                }
+            }
+        }
+        found
+    }
+
+    /// What the last line says in `context`: keys and word, the place's own before those that work anywhere.
+    pub fn footer(&self, context: Context) -> Vec<(String, &'static str)> {
+        let mut words: Vec<(String, &'static str)> = Vec::new();
+        // The way out and the way to help are always the first two.
+        let (always, anywhere): (Vec<&Row>, Vec<&Row>) = self
+            .rows
+            .iter()
+            .filter(|row| row.binding.context == Context::Anywhere)
+            .partition(|row| matches!(row.binding.action, Action::Quit | Action::Go(Page::Help)));
+        let own = self
+            .rows
+            .iter()
+            .filter(|row| row.binding.context == context);
+        for row in always.into_iter().chain(own).chain(anywhere) {
+            let (Some(word), Some(key)) = (row.binding.footer, row.keys.first()) else {
+                continue;
+            };
+            match words.last_mut() {
+                Some((keys, last)) if *last == word => {
+                    keys.push(' ');
+                    keys.push_str(&key.text());
+                }
+                _ => words.push((key.text(), word)),
+            }
+        }
+        words
+    }
 }
 
 #[cfg(test)]
@@ -205,26 +207,49 @@ mod tests {
 
     #[test]
     fn no_key_means_two_things_in_one_place() {
-        for context in [Context::Flows, Context::Help] {
-            let mut seen = Vec::new();
-            for binding in BINDINGS {
-                if binding.context != Context::Anywhere && binding.context != context {
-                    continue;
-                }
-                for key in binding.keys {
-                    assert!(!seen.contains(key), "{} twice", key.text());
-                    seen.push(*key);
-                }
-            }
+        assert_eq!(Keymap::default().conflicts(), [""; 0]);
+    }
+
+    #[test]
+    fn every_row_has_keys_a_name_and_words() {
+        for row in BINDINGS {
+            assert!(!row.keys.is_empty() && !row.help.is_empty());
+            assert!(
+                row.name
+                    .bytes()
+                    .all(|b| b.is_ascii_lowercase() || b"-0123456789".contains(&b))
+            );
+            let same = BINDINGS.iter().filter(|other| other.name == row.name);
+            assert!(
+                same.clone().all(|other| other.action == row.action),
+                "{}",
+                row.name
+            );
         }
     }
 
     #[test]
     fn keys_are_told_by_context() {
-        assert_eq!(action(Key::Char('j'), Context::Flows), Some(Action::Down));
-        assert_eq!(action(Key::Char('j'), Context::Help), Some(Action::Down));
-        assert_eq!(action(Key::Char('I'), Context::Help), None);
-        assert_eq!(action(Key::Code(KeyCode::Esc), Context::Flows), None);
-        assert_eq!(action(Key::Ctrl('c'), Context::Help), Some(Action::Quit));
+        let keys = Keymap::default();
+        let (flows, help) = (Context::On(Page::Flows), Context::On(Page::Help));
+        assert_eq!(keys.action(Key::Char('j'), flows), Some(Action::Down));
+        assert_eq!(keys.action(Key::Char('j'), help), Some(Action::Down));
+        assert_eq!(keys.action(Key::Char('I'), help), None);
+        assert_eq!(keys.action(Key::Ctrl('c'), help), Some(Action::Quit));
+    }
+
+    #[test]
+    fn the_footer_names_what_works_here() {
+        let keys = Keymap::default();
+        let words = |page| {
+            let parts = keys.footer(Context::On(page)).into_iter();
+            parts
+                .map(|(keys, word)| format!("{keys} {word}"))
+                .collect::<Vec<_>>()
+        };
+        let flows = words(Page::Flows);
+        assert_eq!(flows[..2], ["q quit", "? help"]);
+        assert!(flows.contains(&"< > sort".to_owned()), "{flows:?}");
+        assert!(!words(Page::Help).contains(&"< > sort".to_owned()));
     }
 }

@@ -18,24 +18,22 @@ pub struct Band {
     pub height: usize,
 }
 
-/// What there is to show.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Wants {
-    /// Lines of the header.
-    pub header: usize,
-    /// Lines on the selected flow; 0 = none is selected.
-    pub detail: usize,
-    /// Something does not work here.
-    pub status: bool,
+/// Bands one under another.
+fn stack<const N: usize>(heights: [usize; N]) -> [Band; N] {
+    let mut at = 0;
+    heights.map(|height| {
+        let band = Band { at, height };
+        at += height;
+        band
+    })
 }
 
-/// The bands of the main screen, from top to bottom.
+/// The bands of every page, from top to bottom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     pub header: Band,
-    /// Heading and flows.
-    pub table: Band,
-    pub detail: Band,
+    /// The page's own.
+    pub body: Band,
     pub status: Band,
     pub footer: Band,
 }
@@ -50,32 +48,42 @@ impl Layout {
         }
     }
 
-    pub fn new(height: usize, wants: Wants) -> Self {
-        let header = wants.header.min(Self::header_room(height));
-        let blank = usize::from(height >= ROOMY);
+    /// `header`: the lines there are for it. `status`: something does not work here.
+    pub fn new(height: usize, header: usize, status: bool) -> Self {
+        let header = header.min(Self::header_room(height));
+        let blank = usize::from(header > 0 && height >= ROOMY);
         let footer = usize::from(height >= FOOTED);
-        let status = usize::from(wants.status && height >= ROOMY);
-        let detail = if height >= DETAILED {
-            wants.detail.min(height / DETAIL_PART)
+        let status = usize::from(status && height >= ROOMY);
+        let body = height.saturating_sub(header + blank + status + footer);
+        let [header, _, body, status, footer] = stack([header, blank, body, status, footer]);
+        Self {
+            header,
+            body,
+            status,
+            footer,
+        }
+    }
+}
+
+/// The flow page's bands within its body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowsLayout {
+    /// Heading and flows.
+    pub table: Band,
+    /// On the selected flow.
+    pub detail: Band,
+}
+
+impl FlowsLayout {
+    /// `screen`: lines of the whole screen, `body` of them here, `detail` wanted for the selected flow.
+    pub fn new(screen: usize, body: usize, detail: usize) -> Self {
+        let detail = if screen >= DETAILED {
+            detail.min(screen / DETAIL_PART).min(body)
         } else {
             0
         };
-        let table = height.saturating_sub(header + blank + detail + status + footer);
-        let mut at = 0;
-        let mut band = |height: usize| {
-            let band = Band { at, height };
-            at += height;
-            band
-        };
-        let header = band(header);
-        band(blank);
-        Self {
-            header,
-            table: band(table),
-            detail: band(detail),
-            status: band(status),
-            footer: band(footer),
-        }
+        let [table, detail] = stack([body - detail, detail]);
+        Self { table, detail }
     }
 
     /// Flows in view: all lines of the table but the heading.
@@ -92,20 +100,15 @@ mod tests {
     fn bands_never_leave_the_screen_nor_cover_each_other() {
         for height in 0..100 {
             for header in 0..10 {
-                for detail in 0..6 {
-                    for status in [false, true] {
-                        let wants = Wants {
-                            header,
-                            detail,
-                            status,
-                        };
-                        let l = Layout::new(height, wants);
-                        let bands = [l.header, l.table, l.detail, l.status, l.footer];
-                        assert!(bands.is_sorted_by(|a, b| a.at + a.height <= b.at));
-                        assert!(
-                            l.footer.at + l.footer.height <= height,
-                            "{height} {wants:?}"
-                        );
+                for status in [false, true] {
+                    let l = Layout::new(height, header, status);
+                    let bands = [l.header, l.body, l.status, l.footer];
+                    assert!(bands.is_sorted_by(|a, b| a.at + a.height <= b.at));
+                    assert!(l.footer.at + l.footer.height <= height);
+                    for detail in 0..6 {
+                        let f = FlowsLayout::new(height, l.body.height, detail);
+                        assert_eq!(f.table.height, f.detail.at);
+                        assert_eq!(f.detail.at + f.detail.height, l.body.height);
                     }
                 }
             }
@@ -114,33 +117,32 @@ mod tests {
 
     #[test]
     fn a_low_screen_keeps_one_line_of_header_and_the_flows() {
-        let wants = Wants {
-            header: 5,
-            detail: 4,
-            status: true,
-        };
-        let low = Layout::new(ROOMY - 1, wants);
+        let low = Layout::new(ROOMY - 1, 5, true);
         assert_eq!(low.header.height, 1);
-        assert_eq!((low.status.height, low.detail.height), (0, 0));
-        assert_eq!(low.page(), ROOMY - 1 - 1 - 1 - 1);
-        assert_eq!(Layout::new(FOOTED - 1, wants).footer.height, 0);
+        assert_eq!(low.status.height, 0);
+        let flows = FlowsLayout::new(ROOMY - 1, low.body.height, 4);
+        assert_eq!(flows.detail.height, 0);
+        assert_eq!(flows.page(), ROOMY - 1 - 1 - 1 - 1);
+        assert_eq!(Layout::new(FOOTED - 1, 5, true).footer.height, 0);
     }
 
     #[test]
     fn eighty_by_twenty_four_has_everything() {
-        let wants = Wants {
-            header: 3,
-            detail: 4,
-            status: true,
-        };
-        let l = Layout::new(24, wants);
+        let l = Layout::new(24, 3, true);
         assert_eq!(l.header.height, 3);
-        assert_eq!(l.table.at, 4);
-        assert_eq!(l.detail.height, 4);
+        assert_eq!(l.body.at, 4);
         assert_eq!(l.status, Band { at: 22, height: 1 });
         assert_eq!(l.footer, Band { at: 23, height: 1 });
-        assert_eq!(l.page(), 13);
-        assert_eq!(Layout::new(DETAILED - 1, wants).detail.height, 0);
-        assert_eq!(Layout::new(DETAILED, wants).detail.height, 3);
+        let flows = FlowsLayout::new(24, l.body.height, 4);
+        assert_eq!(flows.detail.height, 4);
+        assert_eq!(flows.page(), 13);
+        assert_eq!(FlowsLayout::new(DETAILED - 1, 10, 4).detail.height, 0);
+        assert_eq!(FlowsLayout::new(DETAILED, 10, 4).detail.height, 3);
+    }
+
+    #[test]
+    fn a_page_without_a_header_begins_at_the_top() {
+        let l = Layout::new(24, 0, false);
+        assert_eq!(l.body, Band { at: 0, height: 23 });
     }
 }

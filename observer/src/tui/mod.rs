@@ -11,7 +11,7 @@
 //! 10.0.0.1:43210 → 10.0.0.2:5201                      (the selected flow, all of it)
 //! Limit path     Process iperf3/4711     Pacing 125 Mbit/s   BtlBw 100 Mbit/s …
 //! 1 limitation here: …
-//! q quit  ? help  < > sort  I invert  ↑ ↓ select
+//! q quit  ? help  < > sort  I invert  ↑ ↓ move
 //! ```
 //!
 //! [`ViewState::prepare`] takes the model in (which flows, in which order); [`draw`] reads model and state and changes
@@ -21,53 +21,55 @@ pub mod columns;
 mod format;
 mod keys;
 mod layout;
+mod page;
 mod run;
 mod state;
 mod terminal;
+mod theme;
 mod view;
-
-use std::fmt::Write as _;
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
-use ratatui::text::Line;
-use ratatui::widgets::Paragraph;
+use ratatui::text::{Line, Span};
+use unicode_width::UnicodeWidthStr as _;
 
-pub use keys::Action;
+pub use keys::{Action, Context, Key, Keymap};
+pub use page::Page;
 pub use run::{Options, TuiError, run};
 pub use state::{Effect, Shows, ViewState};
 pub use terminal::is_terminal;
+pub use theme::{Marker, Theme, ThemeName};
 
 use crate::model::Model;
-use layout::{Band, Layout, Wants};
+use layout::Layout;
 
-const FOOTER: &str = "q quit  ? help  < > sort  I invert  ↑ ↓ select";
-
-/// What stands where.
+/// What stands where on every page.
 struct Plan {
     layout: Layout,
     header: Vec<Line<'static>>,
-    detail: Vec<Line<'static>>,
     status: Option<Line<'static>>,
+    /// The page's own place.
+    body: Rect,
 }
 
 impl Plan {
     fn new(model: &Model, state: &ViewState, source: &str, area: Rect) -> Self {
         let (width, height) = (usize::from(area.width), usize::from(area.height));
         let room = Layout::header_room(height);
-        let header = view::header::lines(model, state, source, width, room);
-        let detail = view::detail::lines(model, state, width);
-        let status = view::header::status(model, state, width);
-        let wants = Wants {
-            header: header.len(),
-            detail: detail.len(),
-            status: status.is_some(),
+        let (header, status) = if state.page().has_header() {
+            (
+                view::header::lines(model, state, source, width, room),
+                view::header::status(model, state, width),
+            )
+        } else {
+            (Vec::new(), None)
         };
+        let layout = Layout::new(height, header.len(), status.is_some());
         Self {
-            layout: Layout::new(height, wants),
+            layout,
             header,
-            detail,
             status,
+            body: view::rect(area, layout.body),
         }
     }
 }
@@ -75,72 +77,58 @@ impl Plan {
 impl ViewState {
     /// Takes the model in before it is drawn into `area`. `shows` says which flows are asked for.
     pub fn prepare(&mut self, model: &Model, shows: &Shows, area: Rect) {
-        if self.help {
-            let lines = view::help::lines(model, usize::from(area.width)).len();
-            self.arrange_help(lines, help_page(area));
-        } else {
-            // The source's name takes no line of its own.
-            let page = Plan::new(model, self, "", area).layout.page();
-            self.arrange(model, shows, page);
+        // The header counts the flows shown on every page.
+        self.flows.arrange(model, shows);
+        // The source's name takes no line of its own.
+        let body = Plan::new(model, self, "", area).body;
+        match self.page() {
+            Page::Flows => {
+                let (layout, _) = view::flows::plan(model, self, usize::from(area.height), body);
+                self.flows.scroll(layout.page());
+            }
+            Page::Help => {
+                let lines = view::help::lines(model, self, usize::from(body.width)).len();
+                self.help.arrange(lines, usize::from(body.height));
+            }
         }
     }
-}
-
-/// Lines of the help page in view: all but the last.
-fn help_page(area: Rect) -> usize {
-    usize::from(area.height).saturating_sub(1)
 }
 
 /// Draws one frame. `source` says where the flows come from.
 pub fn draw(model: &Model, state: &ViewState, source: &str, frame: &mut Frame) {
     let area = frame.area();
-    if state.help {
-        help(model, state, frame);
-        return;
-    }
     let plan = Plan::new(model, state, source, area);
     let layout = plan.layout;
-    put(frame, layout.header, plan.header);
-    view::flows::render(model, state, rect(area, layout.table), frame.buffer_mut());
-    put(frame, layout.detail, plan.detail);
-    put(frame, layout.status, plan.status.into_iter().collect());
-    put(frame, layout.footer, vec![Line::raw(FOOTER)]);
+    let buffer = frame.buffer_mut();
+    view::put(plan.header, view::rect(area, layout.header), buffer);
+    view::page(model, state, plan.body, buffer);
+    let status = plan.status.into_iter().collect();
+    view::put(status, view::rect(area, layout.status), buffer);
+    let place = match state.page() {
+        Page::Help => view::help::place(model, state, plan.body),
+        Page::Flows => None,
+    };
+    let footer = footer(state, usize::from(area.width), place);
+    view::put(vec![footer], view::rect(area, layout.footer), buffer);
 }
 
-fn help(model: &Model, state: &ViewState, frame: &mut Frame) {
-    let area = frame.area();
-    let page = help_page(area);
-    let lines = view::help::lines(model, usize::from(area.width));
-    let total = lines.len();
-    let seen: Vec<_> = lines
-        .into_iter()
-        .skip(state.help_offset)
-        .take(page)
-        .collect();
-    let mut footer = "Esc back  q quit".to_owned();
-    if seen.len() < total {
-        let (first, last) = (state.help_offset + 1, state.help_offset + seen.len());
-        let _ = write!(footer, "  ↑ ↓ scroll: lines {first}–{last} of {total}");
+/// The keys that work here, as many as there is room for; what the page says of its place comes first.
+fn footer(state: &ViewState, width: usize, place: Option<String>) -> Line<'static> {
+    const BETWEEN: &str = "  ";
+    let mut line = Line::default();
+    let mut left = width;
+    if let Some(place) = place {
+        left = left.saturating_sub(place.width() + BETWEEN.len());
+        line.push_span(Span::raw(place + BETWEEN));
     }
-    let height = seen.len();
-    put(frame, Band { at: 0, height }, seen);
-    put(
-        frame,
-        Band {
-            at: page,
-            height: 1,
-        },
-        vec![Line::raw(footer)],
-    );
-}
-
-/// The band's place, as far as it is on the screen.
-fn rect(area: Rect, band: Band) -> Rect {
-    let clamp = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
-    let top = area.y.saturating_add(clamp(band.at));
-    Rect::new(area.x, top, area.width, clamp(band.height)).intersection(area)
-}
-
-fn put(frame: &mut Frame, band: Band, lines: Vec<Line<'static>>) {
-    frame.render_widget(Paragraph::new(lines), rect(frame.area(), band));
+    for (keys, word) in state.keys.footer(state.context()) {
+        let needs = keys.width() + 1 + word.width();
+        if needs > left {
+            break;
+        }
+        left = left.saturating_sub(needs + BETWEEN.len());
+        line.push_span(Span::styled(keys, state.theme.key));
+        line.push_span(Span::raw(format!(" {word}{BETWEEN}")));
+    }
+    line
 }

@@ -7,9 +7,10 @@ use crossterm::event::{Event as Input, EventStream, KeyEventKind};
 use futures::StreamExt as _;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::keys::{self, Key};
+use super::keys::Key;
 use super::state::{Effect, Shows, ViewState};
 use super::terminal::Screen;
+use super::theme::Theme;
 use super::{draw, view};
 use crate::model::Model;
 use crate::source::{Source, SourceError};
@@ -31,7 +32,7 @@ pub enum TuiError {
 /// How the screen is to be.
 #[expect(missing_debug_implementations, reason = "holds a closure")]
 pub struct Options {
-    pub colour: bool,
+    pub theme: Theme,
     /// Which flows are asked for.
     pub shows: Box<Shows>,
 }
@@ -41,7 +42,7 @@ pub async fn run(source: &mut impl Source, options: &Options) -> Result<Model, T
     let name = view::header::source_name(source.info().origin);
     let mut model = Model::default();
     let mut state = ViewState {
-        colour: options.colour,
+        theme: options.theme.clone(),
         ..ViewState::default()
     };
     // Before the terminal is taken: a signal must find its way.
@@ -124,10 +125,10 @@ fn react(read: &Input, state: &mut ViewState, screen: &mut Screen) -> io::Result
         Input::Resize(..) => return Ok(Reaction::Draw),
         _ => return Ok(Reaction::Nothing),
     };
-    let Some(action) = keys::action(key, state.context()) else {
+    let Some(effect) = state.key(key) else {
         return Ok(Reaction::Nothing);
     };
-    match state.update(action) {
+    match effect {
         Some(Effect::Quit) => return Ok(Reaction::Quit),
         Some(Effect::Redraw) => screen.redraw()?,
         Some(Effect::Suspend) => screen.suspend()?,

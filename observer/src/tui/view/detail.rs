@@ -1,6 +1,5 @@
 //! The selected flow: both ends in full and every figure that has no room in the table.
 
-use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 use unicode_width::UnicodeWidthStr as _;
 
@@ -14,7 +13,7 @@ const BETWEEN: &str = "  ";
 
 /// Its lines; none where nothing is selected. Their number depends on the width alone, so that the table stays put.
 pub fn lines(model: &Model, state: &ViewState, width: usize) -> Vec<Line<'static>> {
-    let Some(flow) = state.selected.and_then(|id| model.flow(id)) else {
+    let Some(flow) = state.flows.selected.and_then(|id| model.flow(id)) else {
         return Vec::new();
     };
     let row = Row::new(model, flow);
@@ -25,9 +24,8 @@ pub fn lines(model: &Model, state: &ViewState, width: usize) -> Vec<Line<'static
         let (local, remote) = (cut_address(&local, each), cut_address(&remote, each));
         title = format!("{local} → {remote}");
     }
-    let strong = Style::new().add_modifier(Modifier::BOLD);
-    let mut lines = vec![Line::styled(cut(&title, width), strong)];
-    let placed = Column::placed(width, state.sort);
+    let mut lines = vec![Line::styled(cut(&title, width), state.theme.heading)];
+    let placed = Column::placed(width, state.flows.sort);
     let figures = Column::left_out(&placed).map(|column| {
         let text = column.cell(&row, column.width());
         let heading = column.heading();

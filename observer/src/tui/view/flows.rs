@@ -1,29 +1,50 @@
-//! The flow table.
+//! The page of all flows: the table, and the selected one in full.
 
 use std::fmt::Write as _;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::{Modifier, Style};
+use ratatui::style::Style;
 
-use super::quiet;
+use super::{detail, put as put_lines, rect};
 use crate::model::Model;
 use crate::tui::columns::{CLOSED, Column, Placed, Row};
 use crate::tui::format::{cell, wrap};
+use crate::tui::layout::FlowsLayout;
 use crate::tui::state::ViewState;
 
-/// Heading and the flows in view. Every cell has its own place: text cannot push its neighbours.
+/// What stands where, and the lines on the selected flow.
+pub fn plan(
+    model: &Model,
+    state: &ViewState,
+    screen: usize,
+    area: Rect,
+) -> (FlowsLayout, Vec<ratatui::text::Line<'static>>) {
+    let detail = detail::lines(model, state, usize::from(area.width));
+    let layout = FlowsLayout::new(screen, usize::from(area.height), detail.len());
+    (layout, detail)
+}
+
+/// The table, and the selected flow under it.
 pub fn render(model: &Model, state: &ViewState, area: Rect, buffer: &mut Buffer) {
+    let (layout, detail) = plan(model, state, usize::from(buffer.area.height), area);
+    table(model, state, rect(area, layout.table), buffer);
+    put_lines(detail, rect(area, layout.detail), buffer);
+}
+
+/// Heading and the flows in view. Every cell has its own place: text cannot push its neighbours.
+fn table(model: &Model, state: &ViewState, area: Rect, buffer: &mut Buffer) {
     if area.is_empty() {
         return;
     }
-    let columns = Column::placed(usize::from(area.width), state.sort);
+    let flows = &state.flows;
+    let columns = Column::placed(usize::from(area.width), flows.sort);
     heading(state, &columns, area, buffer);
-    if state.order.is_empty() {
+    if flows.order.is_empty() {
         empty(model, area, buffer);
         return;
     }
-    let visible = state.order.iter().skip(state.offset);
+    let visible = flows.order.iter().skip(flows.offset);
     for (id, y) in visible.zip(area.top() + 1..area.bottom()) {
         // Between arranging and drawing nothing changes.
         let Some(flow) = model.flow(*id) else {
@@ -32,7 +53,7 @@ pub fn render(model: &Model, state: &ViewState, area: Rect, buffer: &mut Buffer)
         let row = Row::new(model, flow);
         let mut style = Style::new();
         if flow.is_closed() {
-            style = quiet(state.colour);
+            style = state.theme.quiet;
             if columns.first().is_some_and(|first| first.x > 0) {
                 buffer.set_string(area.x, y, CLOSED, Style::new());
             }
@@ -41,9 +62,9 @@ pub fn render(model: &Model, state: &ViewState, area: Rect, buffer: &mut Buffer)
             let text = placed.column.cell(&row, placed.width);
             put(&text, placed, style, area, y, buffer);
         }
-        if state.selected == Some(*id) {
+        if flows.selected == Some(*id) {
             let line = Rect::new(area.x, y, area.width, 1);
-            buffer.set_style(line, Style::new().add_modifier(Modifier::REVERSED));
+            buffer.set_style(line, state.theme.selected);
         }
     }
 }
@@ -52,10 +73,10 @@ pub fn render(model: &Model, state: &ViewState, area: Rect, buffer: &mut Buffer)
 fn heading(state: &ViewState, columns: &[Placed], area: Rect, buffer: &mut Buffer) {
     for placed in columns {
         let mut text = placed.column.heading().to_owned();
-        let mut style = Style::new().add_modifier(Modifier::BOLD);
-        if placed.column == state.sort {
-            text.push(if state.descending { '▼' } else { '▲' });
-            style = style.add_modifier(Modifier::UNDERLINED);
+        let mut style = state.theme.heading;
+        if placed.column == state.flows.sort {
+            text.push(if state.flows.descending { '▼' } else { '▲' });
+            style = state.theme.sorted;
         }
         put(&text, placed, style, area, area.y, buffer);
     }

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr as _;
 
-use super::{alarm, quiet};
 use crate::event::{Device, DeviceId, Origin, Qdisc};
 use crate::model::Model;
 use crate::tui::format::{cut, names, pack};
@@ -38,7 +37,7 @@ pub fn lines(
 /// `lab 6.18.0 eBPF  flows 3  events/s 310  CPU 0.2%  lost 0`. Where it is narrow the names are cut, then figures go,
 /// the last first; what was lost stays.
 fn identity(model: &Model, state: &ViewState, source: &str, width: usize) -> Line<'static> {
-    let (open, shown) = (model.open_flows(), state.open);
+    let (open, shown) = (model.open_flows(), state.flows.open);
     let flows = if shown == open {
         format!("  flows {open}")
     } else {
@@ -54,7 +53,7 @@ fn identity(model: &Model, state: &ViewState, source: &str, width: usize) -> Lin
     ];
     let lost = match model.lost() {
         0 => Span::raw("lost 0"),
-        lost => Span::styled(format!("LOST {lost}!"), alarm(state.colour)),
+        lost => Span::styled(format!("LOST {lost}!"), state.theme.alarm),
     };
     let host = model.host();
     let text = |value: Option<&str>| escape(value.filter(|v| !v.is_empty()).unwrap_or(UNKNOWN));
@@ -170,7 +169,7 @@ pub fn status(model: &Model, state: &ViewState, width: usize) -> Option<Line<'st
         1 => format!("1 limitation here: {last}"),
         more => format!("{more} limitations here (? lists them), the last: {last}"),
     };
-    Some(Line::styled(cut(&text, width), quiet(state.colour)))
+    Some(Line::styled(cut(&text, width), state.theme.quiet))
 }
 
 /// The source's name as it is shown.

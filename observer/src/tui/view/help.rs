@@ -1,31 +1,54 @@
 //! The help page, made from the key table and the columns.
 
-use ratatui::style::{Modifier, Style};
+use std::fmt::Write as _;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
 use ratatui::text::Line;
 
+use super::put;
 use crate::model::Model;
 use crate::tui::columns::{CLOSED, Column};
 use crate::tui::format::{cell, cut, pack, wrap};
-use crate::tui::keys::{BINDINGS, Context};
+use crate::tui::keys::{Context, Row};
+use crate::tui::state::ViewState;
 use crate::units::escape;
 
 /// From this width on, two entries share a line.
 const TWO: usize = 80;
 
+/// The lines in view.
+pub fn render(model: &Model, state: &ViewState, area: Rect, buffer: &mut Buffer) {
+    let lines = lines(model, state, usize::from(area.width));
+    let seen = lines.into_iter().skip(state.help.offset);
+    put(seen.take(usize::from(area.height)).collect(), area, buffer);
+}
+
+/// Which lines of how many are seen, where not all are; for the footer.
+pub fn place(model: &Model, state: &ViewState, area: Rect) -> Option<String> {
+    let total = lines(model, state, usize::from(area.width)).len();
+    let page = usize::from(area.height);
+    let (first, last) = (state.help.offset + 1, (state.help.offset + page).min(total));
+    let mut text = String::new();
+    write!(text, "lines {first}–{last} of {total}").ok()?;
+    (page < total).then_some(text)
+}
+
 /// All its lines; the screen shows those there is room for.
-pub fn lines(model: &Model, width: usize) -> Vec<Line<'static>> {
-    let title = |text: String| Line::styled(text, Style::new().add_modifier(Modifier::BOLD));
-    let mut lines = vec![title("Keys".to_owned())];
-    let keys = BINDINGS.iter().map(|binding| {
-        let keys: Vec<String> = binding.keys.iter().map(|key| key.text()).collect();
-        let place = match binding.context {
-            Context::Help => " (here)",
-            Context::Anywhere | Context::Flows => "",
-        };
-        let keys = cell(&keys.join(" "), 13, false);
-        format!("{keys} {}{place}", binding.help)
-    });
-    lines.extend(beside(&keys.collect::<Vec<_>>(), width));
+pub fn lines(model: &Model, state: &ViewState, width: usize) -> Vec<Line<'static>> {
+    let title = |text: String| Line::styled(text, state.theme.heading);
+    let mut lines = Vec::new();
+    for context in std::iter::once(Context::Anywhere).chain(Context::places()) {
+        let rows = state.keys.rows().iter();
+        let rows: Vec<String> = rows
+            .filter(|row| row.binding.context == context && !row.keys.is_empty())
+            .map(entry)
+            .collect();
+        if !rows.is_empty() {
+            lines.push(title(context.title()));
+            lines.extend(beside(&rows, width));
+        }
+    }
     lines.push(title("Columns".to_owned()));
     let columns = Column::ALL.map(|c| format!("{} {}", cell(c.heading(), 10, false), c.meaning()));
     lines.extend(beside(&columns, width));
@@ -55,6 +78,12 @@ pub fn lines(model: &Model, width: usize) -> Vec<Line<'static>> {
         }
     }
     lines
+}
+
+/// Keys and what they do.
+fn entry(row: &Row) -> String {
+    let keys: Vec<String> = row.keys.iter().map(|key| key.text()).collect();
+    format!("{} {}", cell(&keys.join(" "), 13, false), row.binding.help)
 }
 
 /// Entries in as many columns as the width has room for, read downwards.

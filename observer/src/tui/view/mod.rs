@@ -1,23 +1,36 @@
-//! What is drawn, a panel a file. Reads model and state, changes nothing.
+//! What is drawn, a page or a panel a file. Reads model and state, changes nothing.
 
 pub mod detail;
 pub mod flows;
 pub mod header;
 pub mod help;
 
-use ratatui::style::{Modifier, Style};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::Line;
+use ratatui::widgets::{Paragraph, Widget as _};
 
-/// For what a reader must not miss. The words say it too: meaning is never in colour alone.
-pub fn alarm(colour: bool) -> Style {
-    let style = Style::new().add_modifier(Modifier::BOLD | Modifier::REVERSED);
-    if colour { style.red() } else { style }
+use crate::model::Model;
+use crate::tui::layout::Band;
+use crate::tui::page::Page;
+use crate::tui::state::ViewState;
+
+/// The page in its place.
+pub fn page(model: &Model, state: &ViewState, area: Rect, buffer: &mut Buffer) {
+    match state.page() {
+        Page::Flows => flows::render(model, state, area, buffer),
+        Page::Help => help::render(model, state, area, buffer),
+    }
 }
 
-/// For what stands back.
-pub fn quiet(colour: bool) -> Style {
-    if colour {
-        Style::new().add_modifier(Modifier::DIM)
-    } else {
-        Style::new()
-    }
+/// The band's place within `area`, as far as it is there.
+pub fn rect(area: Rect, band: Band) -> Rect {
+    let clamp = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
+    let top = area.y.saturating_add(clamp(band.at));
+    Rect::new(area.x, top, area.width, clamp(band.height)).intersection(area)
+}
+
+/// Lines of text, cut at the edges.
+pub fn put(lines: Vec<Line<'_>>, area: Rect, buffer: &mut Buffer) {
+    Paragraph::new(lines).render(area, buffer);
 }

@@ -1,34 +1,19 @@
-//! What the user is looking at: sort order, selection, pages. Pure: keys in, state and effects out.
+//! The flow table's order and selection.
 
 use std::cmp::Ordering;
 
-use super::columns::Column;
-use super::keys::{Action, Context};
+use super::{Action, Move, Shows, movement};
 use crate::event::FlowId;
 use crate::model::Model;
+use crate::tui::columns::Column;
 
-/// What only the loop can do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
-    Quit,
-    Redraw,
-    Suspend,
-}
-
-/// Whether a flow is shown.
-pub type Shows = dyn Fn(&Model, &crate::model::Flow) -> bool;
-
-/// The view's own state.
+/// What the flow table remembers.
 #[derive(Clone, Debug)]
-pub struct ViewState {
+pub struct FlowsState {
     pub sort: Column,
     pub descending: bool,
     /// The selection is a flow, not a line: it stays through re-sorting and closing.
     pub selected: Option<FlowId>,
-    pub help: bool,
-    /// First line of the help page shown, and the last that may be.
-    pub help_offset: usize,
-    pub help_last: usize,
     /// First line shown.
     pub offset: usize,
     /// Lines of flows as last drawn.
@@ -37,42 +22,26 @@ pub struct ViewState {
     pub order: Vec<FlowId>,
     /// How many of them are not closed.
     pub open: usize,
-    pub colour: bool,
-    /// Own CPU time, share of all cores; `None` = not measured yet.
-    pub own_cpu: Option<f64>,
 }
 
-impl Default for ViewState {
+impl Default for FlowsState {
     fn default() -> Self {
         Self {
             sort: Column::Throughput,
             descending: true,
             selected: None,
-            help: false,
-            help_offset: 0,
-            help_last: 0,
             offset: 0,
             page: 10,
             order: Vec::new(),
             open: 0,
-            colour: true,
-            own_cpu: None,
         }
     }
 }
 
-impl ViewState {
-    pub fn context(&self) -> Context {
-        if self.help {
-            Context::Help
-        } else {
-            Context::Flows
-        }
-    }
-
-    /// Takes the model in: which flows are shown, in which order, and which part of them. What is unknown comes last in
-    /// either direction; equal flows keep their order.
-    pub fn arrange(&mut self, model: &Model, shows: &Shows, page: usize) {
+impl FlowsState {
+    /// Takes the model in: which flows are shown, in which order. What is unknown comes last in either direction; equal
+    /// flows keep their order.
+    pub fn arrange(&mut self, model: &Model, shows: &Shows) {
         let shown = model.flows().filter(|flow| shows(model, flow));
         let mut open = 0;
         let mut rows: Vec<_> = shown
@@ -94,15 +63,12 @@ impl ViewState {
         self.open = open;
         self.order.clear();
         self.order.extend(rows.into_iter().map(|(_, id)| id));
-        self.page = page.max(1);
-        self.follow();
     }
 
-    /// Takes in how long the help page is and how much of it is seen.
-    pub fn arrange_help(&mut self, lines: usize, page: usize) {
-        self.help_last = lines.saturating_sub(page);
-        self.help_offset = self.help_offset.min(self.help_last);
+    /// Which part of the flows is in view.
+    pub fn scroll(&mut self, page: usize) {
         self.page = page.max(1);
+        self.follow();
     }
 
     /// Line of the selection.
@@ -121,55 +87,26 @@ impl ViewState {
         self.offset = self.offset.min(last);
     }
 
-    /// Acts on a key.
-    pub fn update(&mut self, action: Action) -> Option<Effect> {
+    pub fn update(&mut self, action: Action) {
         match action {
-            Action::Quit => return Some(Effect::Quit),
-            Action::Redraw => return Some(Effect::Redraw),
-            Action::Suspend => return Some(Effect::Suspend),
-            Action::Help => {
-                self.help = !self.help;
-                self.help_offset = 0;
-            }
-            Action::Close => self.help = false,
-            Action::Up => self.step(-1),
-            Action::Down => self.step(1),
-            Action::PageUp => self.step(-self.pages(1)),
-            Action::PageDown => self.step(self.pages(1)),
-            Action::HalfUp => self.step(-self.pages(2)),
-            Action::HalfDown => self.step(self.pages(2)),
-            Action::First => self.jump(0),
-            Action::Last => self.jump(usize::MAX),
             Action::SortLeft => self.sort_by(-1),
             Action::SortRight => self.sort_by(1),
             Action::Invert => self.descending = !self.descending,
+            action => {
+                if let Some(to) = movement(action, self.page) {
+                    self.step(to);
+                }
+            }
         }
-        None
     }
 
-    fn pages(&self, part: usize) -> isize {
-        isize::try_from((self.page / part).max(1)).unwrap_or(1)
-    }
-
-    fn step(&mut self, lines: isize) {
-        let target = match self.line() {
-            _ if self.help => self.help_offset.saturating_add_signed(lines),
-            Some(line) => line.saturating_add_signed(lines),
+    fn step(&mut self, to: Move) {
+        let line = match (to, self.line()) {
+            (to, Some(line)) => to.from(line),
+            (Move::To(line), None) => line,
             // Nothing selected yet: the first key selects what is at the top.
-            None => self.offset,
+            (Move::By(_), None) => self.offset,
         };
-        self.jump(target);
-    }
-
-    fn jump(&mut self, line: usize) {
-        if self.help {
-            self.help_offset = line.min(self.help_last);
-        } else {
-            self.select(line);
-        }
-    }
-
-    fn select(&mut self, line: usize) {
         let line = line.min(self.order.len().saturating_sub(1));
         self.selected = self.order.get(line).copied();
         self.follow();
@@ -191,10 +128,10 @@ mod tests {
         (0..n).map(|cookie| FlowId { cookie, netns: 1 }).collect()
     }
 
-    fn with(order: Vec<FlowId>) -> ViewState {
-        ViewState {
+    fn with(order: Vec<FlowId>) -> FlowsState {
+        FlowsState {
             order,
-            ..ViewState::default()
+            ..FlowsState::default()
         }
     }
 
@@ -202,7 +139,7 @@ mod tests {
     fn the_first_movement_selects_what_is_at_the_top() {
         let mut state = with(ids(40));
         state.offset = 5;
-        assert_eq!(state.update(Action::Down), None);
+        state.update(Action::Down);
         assert_eq!(state.selected, Some(ids(40)[5]));
         state.update(Action::PageDown);
         assert_eq!(state.selected, Some(ids(40)[15]));
@@ -225,7 +162,7 @@ mod tests {
 
     #[test]
     fn sorting_stops_at_the_ends_and_looks_at_numbers_from_the_top() {
-        let mut state = ViewState::default();
+        let mut state = FlowsState::default();
         for _ in 0..40 {
             state.update(Action::SortRight);
         }
@@ -236,19 +173,5 @@ mod tests {
         assert_eq!((state.sort, state.descending), (Column::State, false));
         state.update(Action::Invert);
         assert!(state.descending);
-    }
-
-    #[test]
-    fn help_scrolls_and_leaves_the_flows_alone() {
-        let mut state = with(ids(40));
-        state.update(Action::Help);
-        state.arrange_help(30, 10);
-        state.update(Action::Last);
-        assert_eq!(state.help_offset, 20);
-        state.update(Action::PageUp);
-        assert_eq!(state.help_offset, 10);
-        assert_eq!(state.selected, None);
-        state.update(Action::Close);
-        assert_eq!(state.context(), Context::Flows);
     }
 }
