@@ -64,7 +64,7 @@ fn tc_qdisc(row: &Value) -> Qdisc {
         requeues: number("requeues"),
         backlog_bytes: number("backlog"),
         backlog_packets: number("qlen"),
-        extra: BTreeMap::new(),
+        ..Qdisc::default()
     }
 }
 
@@ -92,6 +92,7 @@ fn assert_equal_to_tc(netns: &Netns) {
             .iter()
             .map(|q| Qdisc {
                 extra: BTreeMap::new(),
+                options: Vec::new(),
                 ..q.clone()
             })
             .collect();

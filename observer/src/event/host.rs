@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::{Qdisc, TC_H_ROOT};
+
 /// A device: indexes are per network namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceId {
@@ -57,43 +59,6 @@ pub struct Device {
     pub qdiscs: Vec<Qdisc>,
 }
 
-/// One qdisc as `tc -s qdisc` shows it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Qdisc {
-    pub kind: String,
-    /// `major:minor`, 16 bits each.
-    pub handle: u32,
-    /// `TC_H_ROOT` = 0xffffffff, `TC_H_INGRESS`/`TC_H_CLSACT` = 0xfffffff1.
-    pub parent: u32,
-    pub bytes: u64,
-    pub packets: u64,
-    pub drops: u64,
-    pub overlimits: u64,
-    pub requeues: u64,
-    /// Levels.
-    pub backlog_bytes: u64,
-    pub backlog_packets: u64,
-    /// Kind-specific counters by `tc`'s names (`throttled`, `flows_plimit`, `ecn_mark` …).
-    pub extra: BTreeMap<String, u64>,
-}
-
-/// `TC_H_ROOT`.
-pub const TC_H_ROOT: u32 = 0xffff_ffff;
-/// `TC_H_INGRESS`, `TC_H_CLSACT`.
-pub const TC_H_INGRESS: u32 = 0xffff_fff1;
-
-impl Qdisc {
-    /// `8001:` as `tc` writes it.
-    pub fn handle_text(&self) -> String {
-        let (major, minor) = (self.handle >> 16, self.handle & 0xffff);
-        if minor == 0 {
-            format!("{major:x}:")
-        } else {
-            format!("{major:x}:{minor:x}")
-        }
-    }
-}
-
 impl Device {
     /// The root qdisc as it acts on flows: for `mq`, whose own counters may be empty, its children summed, under the
     /// children's kind when they agree (TRAPS 12). `None` when nothing is attached (`noqueue` is something).
@@ -122,16 +87,7 @@ impl Device {
             ..Qdisc::default()
         };
         for child in children {
-            sum.bytes += child.bytes;
-            sum.packets += child.packets;
-            sum.drops += child.drops;
-            sum.overlimits += child.overlimits;
-            sum.requeues += child.requeues;
-            sum.backlog_bytes += child.backlog_bytes;
-            sum.backlog_packets += child.backlog_packets;
-            for (name, value) in &child.extra {
-                *sum.extra.entry(name.clone()).or_default() += value;
-            }
+            sum.add(child);
         }
         Some(sum)
     }

@@ -2,9 +2,11 @@
 
 mod flow;
 mod host;
+mod qdisc;
 
 pub use flow::*;
 pub use host::*;
+pub use qdisc::*;
 
 use crate::units::Mono;
 

@@ -6,6 +6,7 @@ pub mod cgroup;
 pub mod link;
 pub mod netlink;
 pub mod netns;
+mod options;
 pub mod process;
 pub mod qdisc;
 pub mod sysctl;

@@ -1,13 +1,15 @@
 //! `RTM_GETQDISC`: the qdiscs really attached (TRAPS 12), with the counters `tc -s qdisc` shows.
 
 use super::netlink::{Message, Netlink, NetlinkError, attributes, text, u32_at, u64_at};
-use super::xstats;
+use super::{options, xstats};
 use crate::event::Qdisc;
 
-const RTM_NEWQDISC: u16 = 36;
-const RTM_GETQDISC: u16 = 38;
+/// `nlmsg_type` of the messages of the dump.
+pub const RTM_NEWQDISC: u16 = 36;
+/// `nlmsg_type` of the question.
+pub const RTM_GETQDISC: u16 = 38;
 /// `struct tcmsg`.
-const TCMSG: usize = 20;
+pub const TCMSG: usize = 20;
 const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
 const TCA_XSTATS: u16 = 4;
@@ -20,10 +22,11 @@ const TCA_STATS_PKT64: u16 = 8;
 /// All qdiscs of the socket's namespace with their device's index, in the kernel's order. As with `tc`, what is built
 /// in (`noop`) or invisible (no `TCA_DUMP_INVISIBLE`) is left out.
 pub fn qdiscs(netlink: &mut Netlink) -> Result<Vec<(u32, Qdisc)>, NetlinkError> {
-    netlink.collect(RTM_GETQDISC, &[0; TCMSG], parse)
+    netlink.collect(RTM_GETQDISC, &[0; TCMSG], read)
 }
 
-fn parse(message: Message<'_>) -> Option<(u32, Qdisc)> {
+/// The qdisc that a message of the dump tells, with its device's index; `None` for another message.
+pub fn read(message: Message<'_>) -> Option<(u32, Qdisc)> {
     if message.kind != RTM_NEWQDISC {
         return None;
     }
@@ -33,11 +36,11 @@ fn parse(message: Message<'_>) -> Option<(u32, Qdisc)> {
         parent: u32_at(message.body, 12)?,
         ..Qdisc::default()
     };
-    let (mut options, mut old_xstats, mut app) = (None, None, None);
+    let (mut set_up, mut old_xstats, mut app) = (None, None, None);
     for (kind, payload) in attributes(message.body.get(TCMSG..)?) {
         match kind {
             TCA_KIND => qdisc.kind = text(payload),
-            TCA_OPTIONS => options = Some(payload),
+            TCA_OPTIONS => set_up = Some(payload),
             TCA_XSTATS => old_xstats = Some(payload),
             TCA_STATS2 => app = counters(&mut qdisc, payload),
             _ => {}
@@ -47,8 +50,9 @@ fn parse(message: Message<'_>) -> Option<(u32, Qdisc)> {
     if let Some(bytes) = app.or(old_xstats) {
         xstats::read(&qdisc.kind, bytes, &mut qdisc.extra);
     }
-    if let Some(bytes) = options {
+    if let Some(bytes) = set_up {
         xstats::read_options(&qdisc.kind, bytes, &mut qdisc.extra);
+        qdisc.options = options::read(&qdisc.kind, bytes);
     }
     (!qdisc.kind.is_empty()).then_some((ifindex, qdisc))
 }
@@ -90,7 +94,7 @@ mod tests {
     use super::*;
 
     fn new_qdisc(body: &[u8]) -> Option<(u32, Qdisc)> {
-        parse(Message {
+        read(Message {
             kind: RTM_NEWQDISC,
             flags: 0,
             sequence: 0,
@@ -133,7 +137,7 @@ mod tests {
                 requeues: 5,
                 backlog_bytes: 3028,
                 backlog_packets: 2,
-                extra: std::collections::BTreeMap::new(),
+                ..Qdisc::default()
             }
         );
     }

@@ -33,6 +33,12 @@ const FQ: Table = &[
     ("horizon_drops", U64(88)),
     ("horizon_caps", U64(96)),
     ("fastpath", U64(104)),
+    ("band0_drops", U64(112)),
+    ("band1_drops", U64(120)),
+    ("band2_drops", U64(128)),
+    ("band0_pkts", U32(136)),
+    ("band1_pkts", U32(140)),
+    ("band2_pkts", U32(144)),
 ];
 
 /// `struct tc_fq_codel_xstats` after its `type`, where that is `TCA_FQ_CODEL_XSTATS_QDISC`.
@@ -59,8 +65,9 @@ const CODEL: Table = &[
     ("ce_mark", U32(32)),
 ];
 
-/// `struct tc_pie_xstats`. `prob` is a share, not a count, and left out.
+/// `struct tc_pie_xstats`.
 const PIE: Table = &[
+    ("prob", U64(0)),
     ("delay", U32(8)),
     ("avg_dq_rate", U32(12)),
     ("pkts_in", U32(20)),
@@ -69,6 +76,9 @@ const PIE: Table = &[
     ("maxq", U32(32)),
     ("ecn_mark", U32(36)),
 ];
+
+/// `tc_pie_xstats.dq_rate_estimating`.
+const PIE_ESTIMATING: usize = 16;
 
 /// `struct tc_fq_pie_xstats`.
 const FQ_PIE: Table = &[
@@ -126,6 +136,11 @@ pub(super) fn read(kind: &str, bytes: &[u8], extra: &mut BTreeMap<String, u64>) 
         _ => return,
     };
     for (name, at) in table {
+        // Without its estimator pie has no such rate.
+        let estimating = u32_at(bytes, PIE_ESTIMATING).is_some_and(|on| on != 0);
+        if *name == "avg_dq_rate" && !estimating {
+            continue;
+        }
         let value = match *at {
             U32(at) => u32_at(bytes, at).map(u64::from),
             U64(at) => u64_at(bytes, at),
