@@ -8,8 +8,10 @@ pub mod container;
 mod derived;
 mod figures;
 mod flow;
+mod journal;
 mod limit;
 mod losses;
+mod qdiscs;
 mod rates;
 mod tally;
 
@@ -18,8 +20,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub use derived::{Derived, DerivedKind, PhaseChange, PhasePair};
 pub use figures::{BtlBw, Figures};
 pub use flow::Flow;
+pub use journal::{Entry, EntryKind, What};
 pub use limit::{LimitShares, LimitedBy};
 pub use losses::{Burst, RetransmitSums};
+pub use qdiscs::{HISTORY_S, Node, QdiscChange, QdiscHistory, READ_EVERY_NS, Rise, Second, tree};
 pub use rates::Interval;
 pub use tally::Noted;
 
@@ -48,11 +52,13 @@ pub struct Model {
     /// Namespace of the host told first: the one the observer runs in.
     home: Option<u32>,
     devices: BTreeMap<DeviceId, Device>,
+    qdiscs: qdiscs::Qdiscs,
     elsewhere: Option<Elsewhere>,
     /// Of retransmissions that belong to no flow in view (SYN-ACKs of listeners).
     stray: RetransmitSums,
     tally: tally::Tally,
     derived: derived::Queue,
+    journal: journal::Journal,
 }
 
 impl Default for Model {
@@ -74,10 +80,12 @@ impl Model {
             hosts: BTreeMap::new(),
             home: None,
             devices: BTreeMap::new(),
+            qdiscs: qdiscs::Qdiscs::default(),
             elsewhere: None,
             stray: RetransmitSums::default(),
             tally: tally::Tally::default(),
             derived: derived::Queue::default(),
+            journal: journal::Journal::default(),
         }
     }
 
@@ -137,6 +145,26 @@ impl Model {
     /// The qdisc that acts on `flow`: of its own egress device, mq's children summed (TRAPS 12).
     pub fn qdisc_of(&self, flow: &Flow) -> Option<Qdisc> {
         self.device_of(flow)?.egress()
+    }
+
+    /// What became of the qdisc in the place `parent` of a device.
+    pub fn qdisc_history(&self, device: DeviceId, parent: u32) -> Option<&QdiscHistory> {
+        self.qdiscs.of(device, parent)
+    }
+
+    /// What happened lately, in the order in which it came about.
+    pub fn journal(&self) -> Vec<&Entry> {
+        self.journal.entries()
+    }
+
+    /// Entries of the journal so far, those that are gone too.
+    pub fn journal_count(&self) -> u64 {
+        self.journal.count()
+    }
+
+    /// A flow in view, or one out of view that the journal still tells of.
+    pub fn flow_told(&self, id: FlowId) -> Option<&Flow> {
+        self.flow(id).or_else(|| self.journal.past(id))
     }
 
     /// The programs' totals as last told.
@@ -217,19 +245,21 @@ impl Model {
                 true
             }
             Payload::Device(device) => {
-                self.devices.insert(device.id, (**device).clone());
+                self.take_device(event.time, device);
                 true
             }
-            Payload::DeviceGone(id) => self.devices.remove(id).is_some(),
+            Payload::DeviceGone(id) => self.remove_device(event.time, *id),
             Payload::Elsewhere(elsewhere) => {
                 self.elsewhere = Some(*elsewhere);
                 true
             }
             Payload::Counters(counters) => {
+                self.journal.counters(event.time, counters);
                 self.tally.counters = Some((**counters).clone());
                 true
             }
             Payload::Note(note) => {
+                self.journal.note(event.time, event.flow, note);
                 self.tally.note(Noted {
                     time: event.time,
                     flow: event.flow,
@@ -238,6 +268,7 @@ impl Model {
                 true
             }
             Payload::Gap(gap) => {
+                self.journal.gap(event.time, event.flow, gap.missing);
                 self.tally.gaps = self.tally.gaps.saturating_add(gap.missing);
                 if let Some(flow) = event.flow.and_then(|id| self.flows.get_mut(&id)) {
                     flow.take_gap(gap.missing);
@@ -254,6 +285,30 @@ impl Model {
         }
     }
 
+    /// A device with its qdiscs as they are now.
+    fn take_device(&mut self, time: Mono, device: &Device) {
+        let old = self.devices.get(&device.id);
+        for change in self.qdiscs.take(time, old, device) {
+            let what = What::Qdisc {
+                device: device.name.clone(),
+                change,
+            };
+            self.journal.device(time, device.id, what);
+        }
+        self.devices.insert(device.id, device.clone());
+    }
+
+    /// False when it was not known.
+    fn remove_device(&mut self, time: Mono, id: DeviceId) -> bool {
+        self.qdiscs.gone(id);
+        let Some(device) = self.devices.remove(&id) else {
+            return false;
+        };
+        let device = device.name;
+        self.journal.device(time, id, What::DeviceGone { device });
+        true
+    }
+
     /// Events of one flow. False when the event does not fit.
     fn apply_to_flow(&mut self, event: &Event) -> bool {
         let (time, window) = (event.time, self.window);
@@ -263,7 +318,7 @@ impl Model {
         let Some(flow) = flow else {
             return self.apply_stray(&event.payload);
         };
-        let mut derived = None;
+        let (mut derived, mut closed) = (None, false);
         let fits = match &event.payload {
             // Who held a short flow is often found out after its end.
             Payload::Owners(owners) => {
@@ -297,13 +352,19 @@ impl Model {
                 derived = flow.close(time);
                 self.bursting.remove(&flow.id());
                 self.closed.push_back((time, flow.id()));
+                closed = true;
                 true
             }
             _ => false,
         };
         let flow = flow.id();
         if let Some(kind) = derived {
-            self.derived.push(Derived { time, flow, kind });
+            let derived = Derived { time, flow, kind };
+            self.journal.derived(&derived);
+            self.derived.push(derived);
+        }
+        if closed {
+            self.journal.flow(time, flow, What::Closed);
         }
         fits
     }
@@ -344,6 +405,10 @@ impl Model {
     /// A new flow; one that was closed, or opened twice, starts anew.
     fn open(&mut self, time: Mono, id: FlowId, opened: &Opened) -> bool {
         let flow = Box::new(Flow::new(id, time, opened));
+        self.journal.arrive(id);
+        if opened.from_start {
+            self.journal.flow(time, id, What::Opened);
+        }
         let Some(known) = self.flows.insert(id, flow) else {
             return true;
         };
@@ -365,19 +430,26 @@ impl Model {
             && time.since(at) > KEEP_CLOSED_NS
         {
             self.closed.pop_front();
-            self.flows.remove(&id);
+            if let Some(flow) = self.flows.remove(&id) {
+                self.journal.leave(flow);
+            }
         }
         if self.bursting.is_empty() {
             return;
         }
-        let (flows, derived) = (&mut self.flows, &mut self.derived);
+        let (flows, derived, journal) = (&mut self.flows, &mut self.derived, &mut self.journal);
         self.bursting.retain(|id| {
             let Some(flow) = flows.get_mut(id) else {
                 return false;
             };
             if let Some(kind) = flow.expire_burst(time) {
-                let flow = *id;
-                derived.push(Derived { time, flow, kind });
+                let told = Derived {
+                    time,
+                    flow: *id,
+                    kind,
+                };
+                journal.derived(&told);
+                derived.push(told);
             }
             flow.bursts.pending()
         });
