@@ -24,14 +24,14 @@
 //! | `cwnd_clamp`, `notsent_lowat`, `pmtu`, `mss_clamp`, `user_mss`, `advmss`, `rcv_mss`, `user_locks`, `wscale_ok`, `wscale`, `sack`, `timestamps`, `ecn` | flow, note `attributes` | what changes rarely |
 //! | `measured_us`, `received_bps`, `retrans_rate_segments`, `retrans_rate_life`, `queueing_delay_us` | flow | what the rates were measured over; the other direction; retransmit rate by segments; since birth; srtt − min RTT |
 //! | `limit_shares` | flow | `window_us` and shares of it: `idle app rwnd sndbuf cwnd pacing recovery queued` |
-//! | `retrans_by_kind`, `retrans_failed`, `gaps` | flow | segments seen retransmitted, by kind; not on the wire; records missing |
+//! | `retrans_by_kind`, `retrans_failed`, `gaps` | flow | segments seen retransmitted, by kind; not on the wire; records missing. `null` under `source` `diag` |
 //! | `cc.module`, `cc.full_bw_reached`, `cc.lt_use_bw`, `cc.extra_acked`, `cc.last_max_cwnd`, `cc.last_cwnd`, `cc.origin_point`, `cc.k`, `cc.delay_min_us`, `cc.hystart_found`, `cc.alpha`, `cc.ce_state`, `cc.loss_cwnd` | flow, sample | where the algorithm has them |
 //! | `of` | state | `tcp` or `ca`: whose `old` and `new` these are |
 //! | `old_phase`, `old_sub_phase`, `lasted_us` | phase | what was left, and how long it had been seen |
 //! | `end_seq`, `rtt_us`, `min_rtt_us`, `cwnd` | retransmit | at the retransmission |
 //! | `start`, `start_mono_ns`, `end`, `end_mono_ns`, `segments`, `bytes`, `by_kind`, `failed`, `rtt_above_min_us` | burst | told when it has ended |
 //! | `dev`, `ifindex`, `netns`, `mtu`, `up`, `dev_kind`, `tx_queues`, `gone`, `qdiscs` | qdisc | a device with all its qdiscs |
-//! | `kind`, `text` | note | `attempt`, `degraded`, `info`; or `attributes`, `owners`, `counters`, `elsewhere` (flows in other namespaces) with keys of their own |
+//! | `kind`, `text` | note | `attempt`, `degraded`, `info`; or `attributes`, `owners`, `counters`, `elsewhere` (flows in other namespaces), `source` (`old_source`: this flow's samples come from elsewhere now; nothing is measured across it) with keys of their own |
 
 mod cc;
 mod flow;

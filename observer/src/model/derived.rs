@@ -1,7 +1,7 @@
 //! Events that no source observes: they follow from the fold.
 
 use super::losses::Burst;
-use crate::event::{FlowId, Phase, SubPhase};
+use crate::event::{FlowId, Origin, Phase, SubPhase};
 use crate::units::Mono;
 
 /// Waiting for somebody to take them; beyond this the oldest go, counted.
@@ -19,8 +19,16 @@ pub struct PhaseChange {
     pub new: PhasePair,
 }
 
+/// The samples of a flow come from elsewhere from now on: nothing may be measured or drawn across this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OriginChange {
+    pub old: Origin,
+    pub new: Origin,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DerivedKind {
+    Origin(OriginChange),
     Phase(PhaseChange),
     /// A burst, told when it has ended.
     Burst(Burst),

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use super::btlbw::MaxRate;
-use super::derived::{DerivedKind, PhaseChange, PhasePair};
+use super::derived::{DerivedKind, OriginChange, PhaseChange, PhasePair};
 use super::limit;
 use super::losses::{Burst, Bursts, RetransmitSums};
 use super::rates::{Reading, Readings, Spent};
@@ -294,6 +294,7 @@ impl Flow {
         if self.sampled_at().is_some_and(|last| time < last) {
             return (Taken::Late, None);
         }
+        let switched = self.origin().filter(|old| *old != sample.origin);
         let fell = self.restart_if_incomparable(sample);
         let clocks = self.sample().and_then(|s| s.clocks);
         limit::spend(&mut self.spent, sample, clocks);
@@ -303,6 +304,10 @@ impl Flow {
         self.take_state(time, sample.state);
         self.take_ca_state(time, sample.ca_state);
         let phase = self.take_phase(time, sample);
+        let change = switched.map_or(phase, |old| {
+            let new = sample.origin;
+            Some(DerivedKind::Origin(OriginChange { old, new }))
+        });
         match &mut self.sample {
             Some((last, known)) => {
                 *last = time;
@@ -310,7 +315,7 @@ impl Flow {
             }
             none => *none = Some((time, Box::new(sample.clone()))),
         }
-        (if fell { Taken::Fell } else { Taken::InOrder }, phase)
+        (if fell { Taken::Fell } else { Taken::InOrder }, change)
     }
 
     /// Readings of another origin, or counters that fell (the socket was disconnected and used again), start a new
@@ -333,6 +338,10 @@ impl Flow {
         if switched || fell {
             self.readings.restart();
             self.max_rate.restart();
+        }
+        if switched {
+            // What the other told of the phase is not what this one changed from.
+            self.phase = None;
         }
         fell
     }

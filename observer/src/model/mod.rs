@@ -17,7 +17,7 @@ mod tally;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-pub use derived::{Derived, DerivedKind, PhaseChange, PhasePair};
+pub use derived::{Derived, DerivedKind, OriginChange, PhaseChange, PhasePair};
 pub use figures::{BtlBw, Figures};
 pub use flow::Flow;
 pub use journal::{Entry, EntryKind, What};

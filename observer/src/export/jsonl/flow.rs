@@ -6,7 +6,7 @@ use super::cc::CcKeys;
 use super::place::PlaceKeys;
 use super::sample::SampleKeys;
 use super::{Bound, Context, Head, Kinds, QdiscKeys, bps, source};
-use crate::event::{Attributes, CaState, FlowId, Process, family};
+use crate::event::{Attributes, CaState, FlowId, Origin, Process, family};
 use crate::model::{Figures, Flow, LimitShares, Model};
 use crate::units::bits;
 
@@ -193,9 +193,9 @@ pub struct FlowObject<'a> {
     sample: SampleKeys,
     #[serde(flatten)]
     figures: FigureKeys,
-    retrans_by_kind: Kinds,
-    retrans_failed: u64,
-    gaps: u64,
+    retrans_by_kind: Option<Kinds>,
+    retrans_failed: Option<u64>,
+    gaps: Option<u64>,
     /// Left to whoever has detectors.
     pub verdict: Option<serde_json::Value>,
 }
@@ -217,6 +217,8 @@ pub(super) fn object<'a>(
     let mut sample = flow.sample().map(SampleKeys::from).unwrap_or_default();
     // A change may have been told since the sample.
     sample.ca_state = flow.ca_state().map(CaState::as_str);
+    // Polling tells how many were retransmitted, nothing of each, and numbers nothing: that is unknown, not none.
+    let told = flow.origin() != Some(Origin::Diag);
     FlowObject {
         head: Head::new(r#type, model.now(), context),
         source: source(flow.origin()),
@@ -235,9 +237,9 @@ pub(super) fn object<'a>(
         attributes: attributes.map(AttributeKeys::from).unwrap_or_default(),
         sample,
         figures: FigureKeys::from(&figures),
-        retrans_by_kind: Kinds(*flow.retransmits()),
-        retrans_failed: flow.retransmits().failed,
-        gaps: flow.gaps(),
+        retrans_by_kind: told.then(|| Kinds(*flow.retransmits())),
+        retrans_failed: told.then(|| flow.retransmits().failed),
+        gaps: told.then(|| flow.gaps()),
         verdict: None,
     }
 }

@@ -60,6 +60,11 @@ pub(super) enum Rest<'a> {
         ssthresh: Bound<u32>,
         lost: u32,
     },
+    Source {
+        kind: &'static str,
+        source: &'static str,
+        old_source: &'static str,
+    },
     Phase {
         phase: &'static str,
         sub_phase: Option<&'static str>,

@@ -91,6 +91,14 @@ pub fn event_line<'a>(
 /// The line of a derived event.
 pub fn derived_line<'a>(derived: &Derived, model: &'a Model, context: &'a Context) -> Line<'a> {
     let (r#type, rest) = match &derived.kind {
+        DerivedKind::Origin(change) => (
+            "note",
+            Rest::Source {
+                kind: "source",
+                source: change.new.as_str(),
+                old_source: change.old.as_str(),
+            },
+        ),
         DerivedKind::Phase(change) => ("phase", phase(derived, change)),
         DerivedKind::Burst(b) => ("burst", Rest::Burst(burst(b, context))),
     };
