@@ -52,7 +52,7 @@ fn a_filter_asks_what_the_model_knows() {
         ("retrans", &[7]),
         ("retrans >= 2%", &[7]),
         ("not retrans", &[8]),
-        ("state listening", &[]),
+        ("state close-wait", &[]),
     ] {
         let filter = Filter::parse_str(text).expect(text);
         assert_eq!(shown(&model, &filter), flows, "{text}");

@@ -192,11 +192,14 @@ fn cgroup(mut pattern: Pattern) -> Named {
         return Named::new(pattern);
     }
     let mut below = pattern.text.trim_start_matches('/');
-    while let Some(rest) = below.strip_prefix("sys/fs/cgroup") {
-        if !rest.is_empty() && !rest.starts_with('/') {
-            break;
+    // Where version 1 has the place, systemd mounts version 2 at `unified` below.
+    for mount in ["sys/fs/cgroup", "unified"] {
+        match below.strip_prefix(mount) {
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => {
+                below = rest.trim_start_matches('/');
+            }
+            _ => break,
         }
-        below = rest.trim_start_matches('/');
     }
     if !pattern.prefix {
         below = below.trim_end_matches('/');

@@ -22,8 +22,8 @@ pub struct Facts<'a> {
     pub owners: Option<&'a [Process]>,
     /// Inode number of the network namespace.
     pub netns: u32,
-    /// The name `ip netns` has for it: not the model's to know.
-    pub netns_name: Option<&'a str>,
+    /// The names that `ip netns` has for it, empty = none: not the model's to know.
+    pub netns_names: Option<&'a [String]>,
     /// Segments retransmitted since birth.
     pub retrans: Option<u64>,
     /// Bytes retransmitted ÷ bytes sent since birth.
@@ -48,7 +48,7 @@ impl<'a> Facts<'a> {
                 .filter(|name| !name.is_empty()),
             owners: flow.owners(),
             netns: flow.id().netns,
-            netns_name: None,
+            netns_names: None,
             retrans: sample.map(|s| u64::from(s.retrans)),
             retrans_rate: flow.retrans_rate_life(),
         }
@@ -118,7 +118,7 @@ impl Test {
             Subject::Comm(name) => facts
                 .owners
                 .map(|all| all.iter().any(|p| name.matches_comm(&p.comm))),
-            Subject::Netns(named) => named.is(facts.netns_name, Some(u64::from(facts.netns))),
+            Subject::Netns(named) => named.is_any(facts.netns_names, u64::from(facts.netns)),
         };
         is.map(|is| is != (self.op == Op::Ne))
     }
@@ -163,6 +163,18 @@ impl Named {
             (Some(number), name) => Some(number || name == Some(true)),
             (None, name) => name,
         }
+    }
+}
+
+impl Named {
+    /// The same where there may be several names, or none.
+    fn is_any(&self, names: Option<&[String]>, number: u64) -> Option<bool> {
+        if self.number() == Some(number) {
+            return Some(true);
+        }
+        // As inode numbers are no names of `ip netns`, digits without a name decide.
+        let by_name = names.map(|all| all.iter().any(|name| self.pattern().matches(name)));
+        by_name.or(self.number().map(|_| false))
     }
 }
 

@@ -5,6 +5,19 @@
 //! what is not known of a flow is neither true nor false, `not` leaves it so, and only what is true is shown. So
 //! neither `cc bbr` nor `not cc bbr` shows a flow whose algorithm is unknown.
 //!
+//! The words mean what they mean to `ss` but for these:
+//!
+//! - `dev` is the device that the flow leaves by; to `ss` it is the one that the socket was bound to, and few are.
+//! - A v4-mapped address is IPv4, in the flow as in the filter (TRAPS 16): `dst [::]/0` is every IPv6 flow, and
+//!   `dst [::ffff:10.0.0.0]/104` is `dst 10.0.0.0/8`. To `ss` the first takes v4-mapped ones in, and the second
+//!   leaves plain IPv4 out.
+//! - A prefix of one family holds no address of the other: `not dst 0.0.0.0/0` is every IPv6 flow. `ss` looks at the first
+//!   bits of whatever address there is, shows IPv6 flows neither with nor without the `not`, and has trouble with short
+//!   prefixes of IPv4 in general.
+//! - Listeners and what is in TIME-WAIT, SYN-RECV or only bound are no flows: a filter that asks for nothing else is
+//!   wrong, and groups (`state all`, `connected`, `synchronized`, `bucket`, `big`) come without them.
+//! - `cgroup` and `comm` take `*` at the end; `cgroup` knows cgroups that are gone, by their number.
+//!
 //! `not` binds closest, then `and` (also by mere juxtaposition), then `or`, as the manual of `ss` says. (`ss` itself, up
 //! to 6.1 at least, gives `and` and `or` the same rank and reads from the left; parentheses mean the same to both.)
 
@@ -13,6 +26,7 @@ mod error;
 mod eval;
 mod expr;
 mod lex;
+mod needs;
 mod parse;
 mod services;
 mod states;
@@ -26,6 +40,7 @@ use std::fmt;
 pub use error::FilterError;
 pub use eval::Facts;
 pub use expr::{Amount, Expr, Host, Named, Net, Op, Pattern, Side, Subject, Test};
+pub use needs::Needs;
 pub use services::Services;
 pub use states::States;
 
@@ -95,8 +110,24 @@ impl Filter {
         self.expr.as_ref()
     }
 
+    /// What it asks that costs a look elsewhere.
+    pub fn needs(&self) -> Needs {
+        self.expr.as_ref().map(Needs::of).unwrap_or_default()
+    }
+
     pub fn matches(&self, facts: &Facts<'_>) -> bool {
-        self.states().contains(facts.state) && self.matches_in_any_state(facts)
+        self.decide(facts) == Some(true)
+    }
+
+    /// The same; `None` = it depends on what is not known of the flow.
+    pub fn decide(&self, facts: &Facts<'_>) -> Option<bool> {
+        if !self.states().contains(facts.state) {
+            return Some(false);
+        }
+        match &self.expr {
+            Some(expr) => expr.eval(facts),
+            None => Some(true),
+        }
     }
 
     /// The expression alone: for a flow that was chosen once and is now followed to its end.

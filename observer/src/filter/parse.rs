@@ -23,6 +23,7 @@ pub(super) fn parse(text: &str, services: Lookup<'_>) -> Parsed<(Option<States>,
         depth: 0,
         services,
         states: None,
+        named: None,
         joined: None,
     };
     parser.leading_clauses()?;
@@ -36,7 +37,17 @@ pub(super) fn parse(text: &str, services: Lookup<'_>) -> Parsed<(Option<States>,
         let span = token.span.clone();
         return Err(parser.error(span, Problem::new("this parenthesis closes nothing")));
     }
+    if let (Some(states), Some(span)) = (parser.states, parser.named.clone())
+        && states.is_without_flows()
+    {
+        let problem = Problem::new("no flow is ever in one of these states");
+        return Err(parser.error(span, problem.hint(no_flow_hint())));
+    }
     Ok((parser.states, expr))
+}
+
+fn no_flow_hint() -> String {
+    format!("'ss' lists such sockets; flows are in {}", askable())
 }
 
 pub(super) struct Parser<'t> {
@@ -47,6 +58,8 @@ pub(super) struct Parser<'t> {
     depth: usize,
     pub services: Lookup<'t>,
     states: Option<States>,
+    /// The last word of a state.
+    named: Option<Range<usize>>,
     /// A state clause that is a part of the expression's outermost `and`: no `or` may stand beside it.
     joined: Option<Range<usize>>,
 }
@@ -133,10 +146,16 @@ impl<'t> Parser<'t> {
         let Some(states) = States::named(&word.text) else {
             let problem = Problem::new(format!("'{}' is no TCP state", shown(&word.text)));
             let meant = words::did_you_mean(&word.text, States::words())
-                .or_else(|| Some(format!("states are {}", every_state())));
+                .or_else(|| Some(format!("states are {}", askable())));
             return Err(self.error(span, problem.maybe(meant)));
         };
+        if verb == "state"
+            && let Some(why) = States::why_no_flow(&word.text)
+        {
+            return Err(self.error(span, Problem::new(why).hint(no_flow_hint())));
+        }
         self.next += 1;
+        self.named = Some(span.clone());
         let set = if verb == "state" {
             self.states.unwrap_or(States::NONE).with(states)
         } else {
@@ -261,8 +280,8 @@ impl<'t> Parser<'t> {
     }
 }
 
-fn every_state() -> String {
-    States::words().collect::<Vec<_>>().join(", ")
+fn askable() -> String {
+    States::askable().collect::<Vec<_>>().join(", ")
 }
 
 fn inside_expression() -> Problem {

@@ -25,6 +25,8 @@ const UNKNOWN: u16 = 1;
 const ALL: u16 = (1 << 14) - 1;
 const CONNECTED: u16 = ALL & !(LISTENING | CLOSED | BOUND_INACTIVE);
 const BUCKET: u16 = SYN_RECV | TIME_WAIT;
+/// Of sockets that are no connection to watch: no `tcp_sock` (TRAPS 31), or no other end.
+const NO_FLOW: u16 = LISTENING | BOUND_INACTIVE | BUCKET;
 
 /// Disjoint; together with [`UNKNOWN`] they are all.
 const SINGLE: [(&str, u16); 12] = [
@@ -78,6 +80,35 @@ impl States {
             .map(|&(_, bits)| Self(bits))
     }
 
+    /// Why sockets in the one state of this word are never shown; `None` for groups and for states of flows.
+    pub fn why_no_flow(word: &str) -> Option<&'static str> {
+        let is_group = GROUPS
+            .iter()
+            .any(|(name, _)| name.eq_ignore_ascii_case(word));
+        let bits = Self::named(word).filter(|_| !is_group)?.0;
+        Some(match bits {
+            LISTENING => "a listening socket is no flow: it has no other end and no figures",
+            TIME_WAIT => {
+                "what is left of a connection in TIME-WAIT is no flow: it ended, and the kernel keeps no figures of it"
+            }
+            SYN_RECV => {
+                "a half-open connection (SYN-RECV) is no flow yet: the kernel keeps no figures of it"
+            }
+            BOUND_INACTIVE => "a socket that is only bound is no flow: it has no other end",
+            _ => return None,
+        })
+    }
+
+    /// No flow is ever in one of these.
+    pub fn is_without_flows(self) -> bool {
+        self.0 & !NO_FLOW == 0
+    }
+
+    /// Words that a filter may ask for, other spellings left out.
+    pub fn askable() -> impl Iterator<Item = &'static str> {
+        Self::words().filter(|word| Self::named(word).is_some_and(|set| !set.is_without_flows()))
+    }
+
     /// All words, other spellings left out.
     pub fn words() -> impl Iterator<Item = &'static str> {
         SINGLE.iter().chain(&GROUPS).map(|&(name, _)| name)
@@ -123,22 +154,30 @@ impl fmt::Display for States {
         if let Some((name, _)) = GROUPS.iter().find(|(_, bits)| *bits == self.0) {
             return write!(f, "state {name}");
         }
-        let inverse = self.0 & UNKNOWN != 0;
-        if inverse {
-            f.write_str("state all")?;
-        }
-        let mut first = true;
-        for (name, bits) in SINGLE {
-            let is_in = self.0 & bits != 0;
-            if inverse && !is_in {
-                write!(f, " exclude {name}")?;
-            } else if !inverse && is_in {
-                f.write_str(if first { "" } else { " " })?;
-                write!(f, "state {name}")?;
-                first = false;
+        // States that no word asks for came with a group: it is named again, and what is not meant taken away.
+        let mut clauses = Vec::new();
+        let mut named = 0;
+        if self.0 & UNKNOWN != 0 {
+            clauses.push("state all".to_owned());
+            named = ALL;
+        } else {
+            if self.0 & (LISTENING | BOUND_INACTIVE) != 0 {
+                clauses.push("exclude connected".to_owned());
+                named |= ALL & !CONNECTED;
+            }
+            if self.0 & BUCKET != 0 {
+                clauses.push("state bucket".to_owned());
+                named |= BUCKET;
             }
         }
-        Ok(())
+        for (name, bits) in SINGLE {
+            match (self.0 & bits != 0, named & bits != 0) {
+                (false, true) => clauses.push(format!("exclude {name}")),
+                (true, false) => clauses.push(format!("state {name}")),
+                (true, true) | (false, false) => {}
+            }
+        }
+        f.write_str(&clauses.join(" "))
     }
 }
 

@@ -45,6 +45,12 @@ fn owners() -> &'static [Process] {
     &OWNERS
 }
 
+fn names() -> &'static [String] {
+    static NAMES: LazyLock<Vec<String>> =
+        LazyLock::new(|| ["blue", "navy"].map(str::to_owned).into());
+    &NAMES
+}
+
 fn facts() -> Facts<'static> {
     Facts {
         state: TcpState::Established,
@@ -57,7 +63,7 @@ fn facts() -> Facts<'static> {
         cc: Some("bbr"),
         owners: Some(owners()),
         netns: 4_026_531_840,
-        netns_name: Some("blue"),
+        netns_names: Some(names()),
         retrans: Some(12),
         retrans_rate: Some(0.015),
     }
@@ -72,7 +78,7 @@ fn nothing_known() -> Facts<'static> {
         cgroup_id: None,
         cc: None,
         owners: None,
-        netns_name: None,
+        netns_names: None,
         retrans: None,
         retrans_rate: None,
         ..facts()
@@ -118,6 +124,7 @@ fn true_of_the_flow() {
         "cgroup /user.slice/session-1.scope",
         "cgroup user.slice/session-1.scope/",
         "cgroup /sys/fs/cgroup/user.slice/*",
+        "cgroup /sys/fs/cgroup/unified/user.slice/session-1.scope",
         "cgroup 77",
         "cc bbr",
         "cc = bbr",
@@ -131,6 +138,8 @@ fn true_of_the_flow() {
         "comm systemd-resolved",
         "netns 4026531840",
         "netns blue",
+        "netns navy",
+        "not netns red",
         "retrans",
         "retrans > 10",
         "retrans > 1%",
@@ -156,7 +165,7 @@ fn true_of_the_flow() {
 #[test]
 fn not_true_of_the_flow() {
     for text in [
-        "state listening",
+        "state closed",
         "exclude established",
         "dst 192.0.2.8",
         "dst 192.0.3.0/24",
@@ -210,6 +219,26 @@ fn what_is_unknown_is_neither_so_nor_not_so() {
         assert!(shows(&format!("not ( {test} dport = :80 )")), "{test}");
     }
     assert!(filter("netns 4026531840").matches(&nothing_known()));
+    assert!(filter("not netns 4026531841").matches(&nothing_known()));
+    let unnamed = Facts {
+        netns_names: Some(&[]),
+        ..facts()
+    };
+    assert!(filter("not netns blue").matches(&unnamed));
+    assert_eq!(filter("pid 4711").decide(&nothing_known()), None);
+    assert_eq!(
+        filter("pid 4711 or dport = :80").decide(&nothing_known()),
+        None
+    );
+    assert_eq!(
+        filter("pid 4711 or dport = :443").decide(&nothing_known()),
+        Some(true)
+    );
+    assert_eq!(
+        filter("state closed pid 4711").decide(&nothing_known()),
+        Some(false)
+    );
+    assert_eq!(filter("pid 1").decide(&facts()), Some(false));
     let unheld = Facts {
         owners: Some(&[]),
         ..facts()
@@ -267,14 +296,24 @@ fn the_canonical_form() {
             "state established ( pid = 1 or pid = 2 )",
         ),
         (
-            "state listen state established",
-            "state established state listening",
+            "state close-wait state established",
+            "state established state close-wait",
         ),
         (
             "exclude listening exclude closed",
             "state all exclude closed exclude listening",
         ),
         ("state all exclude time-wait exclude syn-recv", "state big"),
+        (
+            "state connected exclude established",
+            "state all exclude established exclude closed exclude listening exclude bound-inactive",
+        ),
+        (
+            "state estab state bucket exclude time-wait",
+            "state bucket state established exclude time-wait",
+        ),
+        ("exclude synchronized", "exclude connected state syn-sent"),
+        ("cgroup /sys/fs/cgroup/unified/a", "cgroup = /a"),
     ] {
         assert_eq!(filter(text).to_string(), canonical, "{text}");
         assert_eq!(filter(canonical), filter(text), "{text}");
@@ -328,13 +367,19 @@ fn wrong_filters_point_at_the_place() {
         "retrans > 1.23456%",
         "retrans > 101%",
         "retrans > lots",
-        "state established or state listening",
+        "state established or state close-wait",
         "state established and cc bbr or pid 1",
-        "cc bbr or state listening",
-        "not state listening",
-        "( state listening )",
-        "state established cc bbr state listening",
+        "cc bbr or state close-wait",
+        "not state close-wait",
+        "( state close-wait )",
+        "state established cc bbr state close-wait",
         "state established exclude established",
+        "state listening",
+        "state established state TIMEWAIT",
+        "cc bbr state syn-recv",
+        "state bound-inactive",
+        "state bucket",
+        "state bucket exclude time-wait cc bbr",
         "fwmark 1",
         "\"dst\" 10.0.0.1",
     ]

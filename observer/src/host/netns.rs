@@ -1,7 +1,6 @@
 //! Network namespaces: which exist, which one `-N NAME|PID|all` means, and running code inside one.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsFd;
@@ -194,23 +193,37 @@ where
     })
 }
 
+/// The names that `ip netns` has for each namespace, by inode number; one may have several.
+pub fn names(roots: &Roots) -> BTreeMap<u32, Vec<String>> {
+    let mut found = BTreeMap::<u32, Vec<String>>::new();
+    // The second directory is mostly a link to the first.
+    for namespace in roots.netns.iter().flat_map(|dir| listed(dir)) {
+        let names = found.entry(namespace.inum).or_default();
+        if let Some(name) = namespace.name.filter(|name| !names.contains(name)) {
+            names.push(name);
+        }
+    }
+    found
+}
+
+/// The namespaces that have a file in `dir`.
+fn listed(dir: &Path) -> impl Iterator<Item = Namespace> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.filter_map(|entry| {
+        let path = entry.path();
+        Some(Namespace {
+            inum: inum(&path).ok()?,
+            name: Some(path.file_name()?.to_str()?.to_owned()),
+            path,
+        })
+    })
+}
+
 /// What `ip netns` lists, by inode number.
 fn named(roots: &Roots) -> BTreeMap<u32, Namespace> {
     let mut found = BTreeMap::new();
-    for dir in &roots.netns {
-        let Ok(entries) = fs::read_dir(dir) else {
-            continue;
-        };
-        for path in entries.flatten().map(|entry| entry.path()) {
-            let name = path.file_name().and_then(OsStr::to_str).map(str::to_owned);
-            if let (Some(name), Ok(inum)) = (name, inum(&path)) {
-                found.entry(inum).or_insert(Namespace {
-                    inum,
-                    name: Some(name),
-                    path,
-                });
-            }
-        }
+    for namespace in roots.netns.iter().flat_map(|dir| listed(dir)) {
+        found.entry(namespace.inum).or_insert(namespace);
     }
     found
 }
@@ -266,6 +279,19 @@ mod tests {
         assert_eq!(all[1], blue[0]);
         fs::write(roots.netns[0].join("8"), "").unwrap();
         assert_ne!(resolve(&roots, "8").unwrap()[0].inum, blue[0].inum);
+    }
+
+    #[test]
+    fn a_namespace_may_have_several_names_or_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let roots = roots(dir.path());
+        let blue = roots.netns[0].join("blue");
+        fs::hard_link(&blue, roots.netns[0].join("navy")).unwrap();
+        let mut names = names(&roots);
+        let mut of_blue = names.remove(&inum(&blue).unwrap()).unwrap();
+        of_blue.sort_unstable();
+        assert_eq!(of_blue, ["blue", "navy"]);
+        assert!(names.is_empty());
     }
 
     #[test]
