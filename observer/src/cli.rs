@@ -46,7 +46,8 @@ pub struct ListArgs {
     /// One JSON object per line instead of a table
     #[arg(long)]
     pub json: bool,
-    /// Rates are measured over this long; 0 = a plain snapshot by socket-diag, rates unknown
+    /// Rates are measured over this long; 0 = a plain snapshot by socket-diag: rates, owners, device, qdisc, version
+    /// and phase are unknown
     #[arg(long, value_name = "DUR", default_value = "1s", value_parser = duration)]
     pub window: Duration,
 }
@@ -81,7 +82,8 @@ pub struct Common {
     /// At least this long between two samples of a flow; 0 = every ACK
     #[arg(long, value_name = "DUR", default_value = "10ms", value_parser = duration, global = true)]
     pub interval: Duration,
-    /// Where figures come from: the kernel programs, or polling by socket-diag (reduced, and labelled so)
+    /// Where figures come from: the kernel programs (ebpf), or polling by socket-diag (diag: reduced, and labelled so);
+    /// auto = the programs, or polling where the kernel or our rights do not allow them
     #[arg(long, value_enum, default_value_t = SourceChoice::Auto, global = true)]
     pub source: SourceChoice,
     /// Bytes of the ring between the kernel and us

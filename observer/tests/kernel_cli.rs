@@ -87,12 +87,152 @@ fn the_dashboard_without_a_terminal_names_list_and_stream() {
 #[test]
 fn without_type_information_it_says_what_still_works() {
     needs!();
-    let (code, message) = refused("list --btf /no/such/place");
-    assert_eq!(code, Some(3));
+    if without_programs() {
+        return skipped("this observer has no kernel programs to go without");
+    }
+    for command in ["list", "stream"] {
+        let (code, message) = refused(&format!("{command} --source ebpf --btf /no/such/place"));
+        assert_eq!(code, Some(3));
+        assert!(
+            message.contains("CONFIG_DEBUG_INFO_BTF") && message.contains("--source diag"),
+            "{message}"
+        );
+    }
+}
+
+/// Built without them.
+fn without_programs() -> bool {
+    observer::kernel::object::object().is_none()
+}
+
+fn json(line: &str) -> serde_json::Value {
+    serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
+}
+
+/// Left to itself it polls where the programs cannot be had: the rows say so, and stderr says once why, what is missing,
+/// and what would help.
+fn polls_instead(run: impl Fn(&[&str]) -> Output, netns: &Netns, parts: &[&str]) {
+    let once = |message: &str, part: &str| {
+        let count = message.lines().filter(|line| line.contains(part)).count();
+        assert_eq!(count, 1, "{part}: {message}");
+    };
+    let told = |output: &Output| {
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{message}");
+        for part in parts {
+            once(&message, part);
+        }
+        once(&message, "socket-diag is polled");
+        once(&message, "no eBPF: ");
+    };
+    let list = run(&["list", "--json", "--window", "300ms", "-N", &netns.name]);
+    told(&list);
+    let rows: Vec<_> = text(&list.stdout).lines().map(json).collect();
+    assert_eq!(rows.len(), 2);
+    for row in &rows {
+        assert_eq!(row["source"], "diag");
+        // The window was measured, by two polls at least.
+        assert!(row["throughput_bps"].is_u64(), "{row}");
+        for unknown in [
+            "rtt_us",
+            "retrans_by_kind",
+            "retrans_failed",
+            "gaps",
+            "lost_total",
+        ] {
+            assert!(row[unknown].is_null(), "{unknown}: {row}");
+        }
+    }
+    let table = run(&["list", "--window", "10ms", "-N", &netns.name]);
+    told(&table);
+    let stream = run(&["stream", "-t", "1", "-N", &netns.name]);
+    told(&stream);
+    let lines: Vec<_> = text(&stream.stdout).lines().map(json).collect();
+    let notes = lines.iter().filter(|line| line["kind"] == "degraded");
+    let notes: Vec<String> = notes.map(|note| note["text"].to_string()).collect();
+    for part in parts.iter().chain(&["socket-diag is polled"]) {
+        assert!(notes.iter().any(|note| note.contains(part)), "{notes:?}");
+    }
+    let samples = || lines.iter().filter(|line| line["type"] == "sample");
     assert!(
-        message.contains("CONFIG_DEBUG_INFO_BTF") && message.contains("--window 0"),
+        samples().count() >= 6,
+        "three polls of two flows at least: {}",
+        samples().count()
+    );
+    assert!(samples().all(|line| line["source"] == "diag"));
+    let every = run(&["stream", "-t", "1", "--every", "500ms", "-N", &netns.name]);
+    told(&every);
+    let rows: Vec<_> = text(&every.stdout).lines().map(json).collect();
+    assert!(rows.len() >= 2, "{rows:?} {}", text(&every.stderr));
+    assert!(rows.iter().all(|row| row["source"] == "diag"), "{rows:?}");
+}
+
+#[test]
+fn without_type_information_auto_polls() {
+    needs!("ip");
+    if without_programs() {
+        return skipped("this observer has no kernel programs to go without");
+    }
+    let ns = Netns::new();
+    let (_client, _server) = connect(&ns, &ns, "127.0.0.1");
+    let run = |arguments: &[&str]| {
+        Command::new(OBSERVER)
+            .args(arguments)
+            .args(["--btf", "/no/such/place"])
+            .output()
+            .expect("the program starts")
+    };
+    polls_instead(run, &ns, &["CONFIG_DEBUG_INFO_BTF"]);
+}
+
+/// Rights enough for everything but the programs.
+#[test]
+fn without_the_rights_for_programs_auto_polls() {
+    needs!("ip", "setpriv");
+    if without_programs() {
+        return skipped("this observer has no kernel programs to go without");
+    }
+    let ns = Netns::new();
+    let (_client, _server) = connect(&ns, &ns, "127.0.0.1");
+    // In the namespace, as entering it takes a right that stands for all of them.
+    let run = |arguments: &[&str]| {
+        let arguments: Vec<&str> = arguments
+            .iter()
+            .copied()
+            .filter(|word| *word != "-N" && *word != ns.name)
+            .collect();
+        Command::new("ip")
+            .args(["netns", "exec", &ns.name, "setpriv"])
+            .args(["--bounding-set=-bpf,-perfmon,-sys_admin", OBSERVER])
+            .args(arguments)
+            .output()
+            .expect("ip runs")
+    };
+    polls_instead(run, &ns, &["CAP_BPF and CAP_PERFMON missing", "setcap"]);
+}
+
+#[test]
+fn a_plain_snapshot_by_programs_contradicts_itself() {
+    let (code, message) = refused("list --window 0 --source ebpf");
+    assert_eq!(code, Some(2));
+    assert!(
+        message.contains("--window 0") && message.contains("--source ebpf"),
         "{message}"
     );
+}
+
+#[test]
+fn states_of_no_flow_are_usage_errors_that_say_why() {
+    for (filter, why) in [
+        ("state listening", "listening"),
+        ("state time-wait", "TIME-WAIT"),
+        ("state syn-recv", "half-open"),
+        ("state bucket", "no flow"),
+    ] {
+        let (code, message) = refused(&format!("list --window 0 {filter}"));
+        assert_eq!(code, Some(2), "{message}");
+        assert!(message.contains(why) && message.contains("ss"), "{message}");
+    }
 }
 
 #[test]
@@ -127,6 +267,14 @@ fn without_rights_it_says_which_and_how_to_get_them() {
     }
     let plain = run(&["list", "--window", "0"]);
     assert_eq!(plain.status.code(), Some(0), "{}", text(&plain.stderr));
+    if without_programs() {
+        return;
+    }
+    // Nobody's rights suffice for polling.
+    let polled = run(&["list", "--window", "100ms"]);
+    let message = text(&polled.stderr);
+    assert_eq!(polled.status.code(), Some(0), "{message}");
+    assert!(message.contains("no eBPF: not permitted"), "{message}");
 }
 
 #[test]
@@ -337,7 +485,7 @@ fn help_and_version_are_done_well() {
     for word in ["list", "stream", "Exit codes"] {
         assert!(text(&help.stdout).contains(word), "{word}");
     }
-    if observer::kernel::object::object().is_none() {
+    if without_programs() {
         // Built without the programs: every command that needs them says how to get them.
         let (code, message) = refused("stream");
         assert_eq!(code, Some(3));

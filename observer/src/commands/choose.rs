@@ -1,17 +1,19 @@
 //! From flags to what is observed: namespaces, the source, which flows are shown.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use crate::cli::{Common, SourceChoice};
 use crate::commands::Failure;
 use crate::event::Event;
-use crate::filter::{self, Facts, Filter};
+use crate::filter::{self, Facts, Filter, Needs};
 use crate::host::Roots;
 use crate::host::netns::{self, Namespace};
-use crate::kernel::load::Options;
+use crate::kernel::load::{LoadError, Options};
 use crate::model::{Flow, Model};
-use crate::source::diag::Polled;
+use crate::source::diag::{self, Polled, PolledOptions};
+use crate::source::facts::Wanted;
 use crate::source::live::{Handle, Live, LiveOptions};
 use crate::source::{Info, Source, SourceError};
 
@@ -53,20 +55,49 @@ fn live_options(common: &Common) -> Result<LiveOptions, Failure> {
     })
 }
 
-/// The source asked for. `sweeping` = whether the programs' source looks at all sockets by itself every second.
+/// The source asked for, or, left to us and without what the programs need, polling. `sweeping` = whether the programs' source looks at all sockets by itself every second.
 pub fn source(common: &Common, sweeping: bool) -> Result<Observed, Failure> {
     let mut options = live_options(common)?;
     if !sweeping {
         options.sweep_every_ns = 0;
     }
-    match common.source {
-        SourceChoice::Auto | SourceChoice::Ebpf => Ok(Observed::Live(Live::start(&options)?)),
-        SourceChoice::Diag => {
-            let polled = Polled::start(options.namespaces, options.everywhere, None)
-                .map_err(anyhow::Error::from)?;
-            Ok(Observed::Polled(polled))
-        }
-    }
+    let refused = match common.source {
+        SourceChoice::Diag => None,
+        SourceChoice::Auto | SourceChoice::Ebpf => match Live::start(&options) {
+            Ok(live) => return Ok(Observed::Live(live)),
+            Err(error) if common.source == SourceChoice::Auto && is_want(&error) => {
+                Some(reason(&error))
+            }
+            Err(error) => return Err(error.into()),
+        },
+    };
+    let polled = Polled::start(PolledOptions {
+        namespaces: options.namespaces,
+        everywhere: options.everywhere,
+        reason: refused,
+    });
+    Ok(Observed::Polled(polled.map_err(anyhow::Error::from)?))
+}
+
+/// Whether this host, this kernel or our rights want something, so that polling is the next best. A binary built without
+/// the programs is nobody's limitation but the build's: that is to be mended, not worked around.
+fn is_want(error: &LoadError) -> bool {
+    !matches!(error, LoadError::Stub | LoadError::Thread(_))
+}
+
+/// Why the programs do not run, and what would make them: in a line.
+fn reason(error: &LoadError) -> String {
+    let text = match error {
+        // Without the hint to what we do already.
+        LoadError::NoBtf(error) => format!("{error} (zgrep BTF /proc/config.gz tells)"),
+        LoadError::Verifier {
+            program, io, log, ..
+        } => format!(
+            "the kernel refused the program {program} ({io}); what its verifier says: {log}"
+        ),
+        other => other.to_string(),
+    };
+    text.lines().map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
 /// Either source, as one.
@@ -80,28 +111,26 @@ pub enum Observed {
 #[derive(Clone, Debug)]
 pub enum Stopper {
     Live(Handle),
-    Polled(Arc<AtomicBool>),
+    Polled(diag::Handle),
 }
 
 impl Stopper {
     /// Has all flows looked at now.
     pub fn look(&self) {
-        if let Self::Live(handle) = self {
-            handle.sweep();
+        match self {
+            Self::Live(handle) => handle.sweep(),
+            Self::Polled(handle) => handle.poll(),
         }
     }
 
     /// Ends the source; with `last_look`, after all flows have been looked at once more.
     pub fn stop(&self, last_look: bool) {
+        if last_look {
+            self.look();
+        }
         match self {
-            Self::Live(handle) => {
-                if last_look {
-                    handle.sweep();
-                }
-                handle.stop();
-            }
-            // Every poll looks at all flows.
-            Self::Polled(stop) => stop.store(true, Ordering::Relaxed),
+            Self::Live(handle) => handle.stop(),
+            Self::Polled(handle) => handle.stop(),
         }
     }
 }
@@ -110,7 +139,7 @@ impl Observed {
     pub fn stopper(&self) -> Stopper {
         match self {
             Self::Live(live) => Stopper::Live(live.handle()),
-            Self::Polled(polled) => Stopper::Polled(polled.stopper()),
+            Self::Polled(polled) => Stopper::Polled(polled.handle()),
         }
     }
 }
@@ -135,19 +164,26 @@ impl Source for Observed {
 #[derive(Debug)]
 pub struct Choice {
     filter: Filter,
+    needs: Needs,
     ipv4: bool,
     ipv6: bool,
     dev: Option<String>,
+    /// Of namespaces by inode number, looked up when a flow of one is first met.
+    netns_names: RefCell<BTreeMap<u32, Rc<[String]>>>,
 }
 
 impl Choice {
     pub fn new(common: &Common, words: &[String]) -> Result<Self, Failure> {
         let filter = filter::parse(words).map_err(|error| Failure::Usage(error.to_string()))?;
+        let mut needs = filter.needs();
+        needs.device |= common.dev.is_some();
         Ok(Self {
             filter,
+            needs,
             ipv4: common.ipv4,
             ipv6: common.ipv6,
             dev: common.dev.clone(),
+            netns_names: RefCell::default(),
         })
     }
 
@@ -156,40 +192,127 @@ impl Choice {
         self.filter.is_empty() && !self.ipv4 && !self.ipv6 && self.dev.is_none()
     }
 
+    /// What a plain dump of the sockets has to have looked up for this choice.
+    pub fn wanted(&self) -> Wanted {
+        Wanted {
+            owners: self.needs.owners,
+            device: self.needs.device,
+            cgroup: self.needs.cgroup,
+        }
+    }
+
     /// Whether this flow is listed: in one of the states asked for (without a word on states, those of `ss` without `-a`).
     pub fn shows(&self, model: &Model, flow: &Flow) -> bool {
-        self.fits(model, flow) && self.filter.matches(&Facts::of(model, flow))
+        self.fits(model, flow) && self.ask(model, flow, Filter::matches)
     }
 
     /// Whether events of this flow are asked for: also while it is in a state that is not listed.
     pub fn shows_event(&self, model: &Model, flow: &Flow) -> bool {
-        let facts = Facts::of(model, flow);
-        let wanted = if self.filter.names_states() {
-            self.filter.matches(&facts)
+        let ask = if self.filter.names_states() {
+            Filter::matches
         } else {
-            self.filter.matches_in_any_state(&facts)
+            Filter::matches_in_any_state
         };
-        wanted && self.fits(model, flow)
+        self.fits(model, flow) && self.ask(model, flow, ask)
     }
 
     /// Whether this flow is on the screen: listed, or closed a moment ago.
     pub fn shows_live(&self, model: &Model, flow: &Flow) -> bool {
         if flow.is_closed() {
-            self.fits(model, flow) && self.filter.matches_in_any_state(&Facts::of(model, flow))
+            self.fits(model, flow) && self.ask(model, flow, Filter::matches_in_any_state)
         } else {
             self.shows(model, flow)
         }
     }
 
+    /// How many flows are left out only because what is asked of them is not known, and what that is; `None` = none.
+    pub fn left_out(&self, model: &Model) -> Option<String> {
+        let undecided: Vec<&Flow> = model
+            .flows()
+            .filter(|flow| !flow.is_closed() && self.is_undecided(model, flow))
+            .collect();
+        let unknown = |is: &dyn Fn(&Flow) -> bool| undecided.iter().filter(|flow| is(flow)).count();
+        let owner = "owner (that of other users' sockets takes root or CAP_SYS_PTRACE)";
+        let parts: [(bool, &str, usize); 3] = [
+            (
+                self.needs.owners,
+                owner,
+                unknown(&|flow| flow.owners().is_none()),
+            ),
+            (
+                self.needs.device,
+                "device",
+                unknown(&|flow| model.device_of(flow).is_none()),
+            ),
+            (
+                self.needs.cgroup,
+                "cgroup",
+                unknown(&|flow| flow.attributes().is_none_or(|a| a.cgroup.is_none())),
+            ),
+        ];
+        let named: Vec<&str> = parts
+            .iter()
+            .filter(|(needed, _, count)| *needed && *count > 0)
+            .map(|(_, name, _)| *name)
+            .collect();
+        let count = undecided.len();
+        let flows = if count == 1 { "flow" } else { "flows" };
+        let what = if named.is_empty() {
+            "what is asked of them".to_owned()
+        } else {
+            named.join(", ")
+        };
+        (count > 0).then(|| format!("{count} {flows} left out, not known: {what}"))
+    }
+
+    fn is_undecided(&self, model: &Model, flow: &Flow) -> bool {
+        if !self.fits_family(flow) {
+            return false;
+        }
+        let dev = self.dev_is(model, flow);
+        let filter = self.ask(model, flow, Filter::decide);
+        // Where one says no, the other does not matter.
+        dev != Some(false) && filter != Some(false) && (dev.is_none() || filter.is_none())
+    }
+
+    /// What the filter says of the flow, with all that is known of it.
+    fn ask<T>(&self, model: &Model, flow: &Flow, question: fn(&Filter, &Facts<'_>) -> T) -> T {
+        let names = self.netns_names(flow.id().netns);
+        let facts = Facts {
+            netns_names: names.as_deref(),
+            ..Facts::of(model, flow)
+        };
+        question(&self.filter, &facts)
+    }
+
+    /// `None` where no filter asks.
+    fn netns_names(&self, netns: u32) -> Option<Rc<[String]>> {
+        if !self.needs.netns_names {
+            return None;
+        }
+        let mut known = self.netns_names.borrow_mut();
+        let names = known.entry(netns).or_insert_with(|| {
+            let mut all = netns::names(&Roots::default());
+            all.remove(&netns).unwrap_or_default().into()
+        });
+        Some(Rc::clone(names))
+    }
+
     /// The flags beside the filter.
     fn fits(&self, model: &Model, flow: &Flow) -> bool {
+        self.fits_family(flow) && self.dev_is(model, flow) == Some(true)
+    }
+
+    fn fits_family(&self, flow: &Flow) -> bool {
         let remote = flow.remote();
-        let family = (remote.is_ipv4() || !self.ipv4) && (remote.is_ipv6() || !self.ipv6);
-        let dev = self.dev.as_deref().is_none_or(|wanted| {
-            model
-                .device_of(flow)
-                .is_some_and(|device| device.name == wanted)
-        });
-        family && dev
+        (remote.is_ipv4() || !self.ipv4) && (remote.is_ipv6() || !self.ipv6)
+    }
+
+    /// Whether the flow leaves by the device asked for; `None` = not known.
+    fn dev_is(&self, model: &Model, flow: &Flow) -> Option<bool> {
+        let Some(wanted) = self.dev.as_deref() else {
+            return Some(true);
+        };
+        Some(model.device_of(flow)?.name == wanted)
     }
 }

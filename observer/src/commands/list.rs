@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Failure, choose, output, table};
-use crate::cli::{Common, ListArgs};
+use crate::cli::{Common, ListArgs, SourceChoice};
 use crate::event::{Event, Opened, Payload};
 use crate::export::jsonl;
 use crate::host::netns;
@@ -15,12 +15,20 @@ use crate::kernel::clock;
 use crate::kernel::diag::{Diag, Families, Socket, States};
 use crate::model::{Flow, Model};
 use crate::source::Source;
+use crate::source::facts::Wanted;
+use crate::source::snapshot::{SnapshotError, snapshot};
 use crate::units::Mono;
 
 /// Prints the flows and ends; exit code 130 when interrupted before.
 pub async fn run(common: &Common, args: &ListArgs) -> Result<(), Failure> {
     let choice = choose::Choice::new(common, &args.filter.filter)?;
-    let (model, wall_offset_ns) = if args.window.is_zero() {
+    if args.window.is_zero() && common.source == SourceChoice::Ebpf {
+        let text = "--window 0 is a plain snapshot by socket-diag, which --source ebpf rules out: leave one of the two out";
+        return Err(Failure::Usage(text.to_owned()));
+    }
+    let (model, wall_offset_ns) = if args.window.is_zero() && choice.wanted() != Wanted::default() {
+        looked_up(common, choice.wanted())?
+    } else if args.window.is_zero() {
         plain(common)?
     } else {
         measured(common, args.window).await?
@@ -40,8 +48,9 @@ pub async fn run(common: &Common, args: &ListArgs) -> Result<(), Failure> {
     }
     out.flush()?;
     output::elsewhere(model.elsewhere());
-    for noted in model.degraded() {
-        output::message(&format!("observer: {}", noted.note.text));
+    output::degraded(&model, 0);
+    if let Some(text) = choice.left_out(&model) {
+        output::message(&format!("observer: {text}"));
     }
     let lost = model.lost();
     if lost > 0 {
@@ -96,6 +105,19 @@ async fn measured(common: &Common, window: Duration) -> Result<(Model, Option<i6
         }
     }
     Ok((model, wall_offset_ns))
+}
+
+/// The same as [`plain`], with what the filter asks beyond it.
+fn looked_up(common: &Common, wanted: Wanted) -> Result<(Model, Option<i64>), Failure> {
+    let mut model = Model::default();
+    let events = snapshot(&choose::namespaces(common)?, wanted).map_err(|error| match error {
+        SnapshotError::Sockets(_) => Failure::Failed(error.into()),
+        SnapshotError::Namespace(_) => Failure::Unsupported(error.to_string()),
+    })?;
+    for event in &events {
+        model.apply(event);
+    }
+    Ok((model, i64::try_from(clock::wall_offset_ns()).ok()))
 }
 
 /// No programs: socket-diag, once. Rates are unknown.

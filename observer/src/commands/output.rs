@@ -5,6 +5,7 @@ use std::io::{self, BufWriter, StdoutLock, Write};
 use serde::Serialize;
 
 use crate::event::Elsewhere;
+use crate::model::Model;
 use crate::units::escape;
 
 /// Buffered standard output; flush it whenever lines are complete.
@@ -24,6 +25,15 @@ pub fn message(text: &str) {
     for line in text.lines() {
         let _ = writeln!(stderr, "{}", escape(line));
     }
+}
+
+/// Says what does not work here, from the `told`th limitation on; how many are told now.
+pub fn degraded(model: &Model, told: usize) -> usize {
+    let all = model.degraded();
+    for noted in all.iter().skip(told) {
+        message(&format!("observer: {}", noted.note.text));
+    }
+    all.len()
 }
 
 /// Says once that there are flows in other network namespaces.

@@ -43,6 +43,9 @@ pub async fn run(common: &Common, args: &StreamArgs) -> Result<(), Failure> {
 /// How long before an interval ends all flows are looked at.
 const LOOK_AHEAD_NS: u64 = 60_000_000;
 
+/// After so long the owners of flows that were there at the start are known, if they ever will be.
+const SETTLED_NS: u64 = 1_500_000_000;
+
 /// Folds what comes and writes what is asked for.
 struct Writer {
     model: Model,
@@ -58,6 +61,10 @@ struct Writer {
     started: Option<Mono>,
     /// That there are flows elsewhere.
     told: bool,
+    /// What is left out was told, if anything.
+    told_left_out: bool,
+    /// How many limitations were told on stderr.
+    limitations: usize,
 }
 
 impl Writer {
@@ -83,6 +90,8 @@ impl Writer {
             end_after_ns: args.time.map(ns),
             started: None,
             told: false,
+            told_left_out: false,
+            limitations: 0,
         }
     }
 
@@ -101,7 +110,14 @@ impl Writer {
             self.told = true;
             output::elsewhere(self.model.elsewhere());
         }
+        self.limitations = output::degraded(&self.model, self.limitations);
         let started = *self.started.get_or_insert(self.model.now());
+        if !self.told_left_out && self.model.now().since(started) >= SETTLED_NS {
+            self.told_left_out = true;
+            if let Some(text) = self.choice.left_out(&self.model) {
+                output::message(&format!("observer: {text}"));
+            }
+        }
         Ok(self
             .end_after_ns
             .is_some_and(|after| self.model.now().since(started) >= after))

@@ -9,6 +9,7 @@ pub mod netns;
 mod options;
 pub mod process;
 pub mod qdisc;
+pub mod route;
 pub mod sysctl;
 mod xstats;
 

@@ -127,9 +127,7 @@ impl Netlink {
         body: &[u8],
         mut each: impl FnMut(Message<'_>),
     ) -> Result<Pass, NetlinkError> {
-        self.sequence = self.sequence.wrapping_add(1);
-        let request = request(kind, self.sequence, body);
-        send(&self.socket, &request, SendFlags::empty()).map_err(NetlinkError::Send)?;
+        self.send(kind, NLM_F_REQUEST | NLM_F_DUMP, body)?;
         let mut pass = Pass::Consistent;
         loop {
             let length = match self.receive() {
@@ -151,6 +149,36 @@ impl Netlink {
         }
     }
 
+    /// Asks a question that has one answer, of which `parse` makes something.
+    pub fn ask<T>(
+        &mut self,
+        kind: u16,
+        body: &[u8],
+        parse: impl Fn(Message<'_>) -> Option<T>,
+    ) -> Result<Option<T>, NetlinkError> {
+        self.send(kind, NLM_F_REQUEST, body)?;
+        loop {
+            let length = self.receive().map_err(NetlinkError::Receive)?;
+            let mut answer = None;
+            let taken = take(&self.buffer[..length], self.sequence, &mut |message| {
+                answer = Some(parse(message));
+            })?;
+            match answer {
+                Some(answer) => return Ok(answer),
+                None if taken.end => return Ok(None),
+                // Of an earlier question.
+                None => {}
+            }
+        }
+    }
+
+    fn send(&mut self, kind: u16, flags: u16, body: &[u8]) -> Result<(), NetlinkError> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let request = request(kind, flags, self.sequence, body);
+        send(&self.socket, &request, SendFlags::empty()).map_err(NetlinkError::Send)?;
+        Ok(())
+    }
+
     /// One datagram, whole: its length is asked for first, as nothing tells it beforehand.
     fn receive(&mut self) -> Result<usize, Errno> {
         let nothing: &mut [u8] = &mut [];
@@ -165,11 +193,11 @@ impl Netlink {
     }
 }
 
-fn request(kind: u16, sequence: u32, body: &[u8]) -> Vec<u8> {
+fn request(kind: u16, flags: u16, sequence: u32, body: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEADER + body.len());
     bytes.extend_from_slice(&((HEADER + body.len()) as u32).to_ne_bytes());
     bytes.extend_from_slice(&kind.to_ne_bytes());
-    bytes.extend_from_slice(&(NLM_F_REQUEST | NLM_F_DUMP).to_ne_bytes());
+    bytes.extend_from_slice(&flags.to_ne_bytes());
     bytes.extend_from_slice(&sequence.to_ne_bytes());
     bytes.extend_from_slice(&0u32.to_ne_bytes());
     bytes.extend_from_slice(body);
@@ -314,8 +342,7 @@ pub(crate) mod tests {
     }
 
     fn message(kind: u16, flags: u16, sequence: u32, body: &[u8]) -> Vec<u8> {
-        let mut bytes = request(kind, sequence, body);
-        bytes[6..8].copy_from_slice(&flags.to_ne_bytes());
+        let mut bytes = request(kind, flags, sequence, body);
         bytes.resize(align(bytes.len()), 0);
         bytes
     }

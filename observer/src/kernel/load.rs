@@ -59,9 +59,7 @@ pub enum LoadError {
         .missing.join(" and "), own_path()
     )]
     NotPermitted { missing: Vec<&'static str> },
-    #[error(
-        "{0} (zgrep BTF /proc/config.gz tells); 'observer list --window 0' works without the programs"
-    )]
+    #[error("{0} (zgrep BTF /proc/config.gz tells); '--source diag' works without the programs")]
     NoBtf(btf::BtfError),
     #[error("{0}")]
     Resolve(#[from] btf::ResolveError),

@@ -1,7 +1,7 @@
 //! The reduced source: socket-diag, polled. The same events as the programs give, as far as polling can tell.
 //!
-//! What is missing: flows and retransmissions between two polls are seen late or not at all, retransmissions have no
-//! kind and no sequence number, a flow's last figures are those of the last poll (TRAPS 17), and there is no unsmoothed RTT.
+//! What is missing is [`MISSING`]: flows and retransmissions between two polls are seen late or not at all,
+//! retransmissions have no kind and no sequence number, a flow's last figures are those of the last poll (TRAPS 17).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::elsewhere;
+use super::facts::{Lookup, Wanted};
 use super::{Info, Source, SourceError, SourceKind};
 use crate::event::{
     Attributes, Event, FlowId, Note, NoteKind, Opened, Origin, Payload, Process, Retransmit,
     RetransmitKind, Sample, StateChange, TcpState,
 };
 use crate::host::netns::{self, Namespace, NetnsError};
-use crate::host::process::owners_by_inode;
 use crate::host::{Roots, Watch};
 use crate::kernel::clock;
 use crate::kernel::diag::{Diag, Families, Socket, States};
@@ -26,41 +26,82 @@ use crate::units::Mono;
 
 /// As often as people loop `ss`.
 const POLL_EVERY: Duration = Duration::from_millis(200);
-/// A poll may take at most one part in so many of the time, whatever the number of sockets.
+/// Dumps may take at most one part in so many of the time, whatever the number of sockets.
 const SHARE: u32 = 10;
 /// Host, devices and owners.
 const SECOND_NS: u64 = 1_000_000_000;
+/// How often descriptors are looked at although all owners are known: sockets are passed on.
+const OWNERS_EVERY_NS: u64 = 10_000_000_000;
 /// How long a stop may go unnoticed.
 const NAP: Duration = Duration::from_millis(20);
 const MAX_BATCHES: usize = 8;
 
 /// What polling cannot tell, said once at the start.
-pub const MISSING: &str = "socket-diag: polled; no events between polls, no kinds of retransmissions, no last figures, \
-                           no unsmoothed RTT";
+pub const MISSING: &str = "socket-diag is polled, every 200 ms: without a sample per ACK, the latest unsmoothed RTT, \
+                           kinds, sequence numbers and failures of retransmissions, events and flows between two \
+                           polls, the last figures of a flow that ends, and the phase and version of BBRv1";
+
+/// Why some flows have no owner.
+pub const OWNERS_DENIED: &str =
+    "the owners of other users' sockets are not visible: run as root, or with CAP_SYS_PTRACE";
+
+/// What to poll.
+#[derive(Clone, Debug, Default)]
+pub struct PolledOptions {
+    pub namespaces: Vec<Namespace>,
+    /// These are all: none is elsewhere.
+    pub everywhere: bool,
+    /// Why this source was taken, where that was not asked for.
+    pub reason: Option<String>,
+}
+
+/// Steers a running source from elsewhere.
+#[derive(Clone, Debug, Default)]
+pub struct Handle {
+    stop: Arc<AtomicBool>,
+    poll: Arc<AtomicBool>,
+}
+
+impl Handle {
+    /// Ends the source; after one more poll if that was asked for before.
+    pub fn stop(&self) {
+        // After what was asked for before.
+        self.stop.store(true, Ordering::Release);
+    }
+
+    /// Poll now.
+    pub fn poll(&self) {
+        self.poll.store(true, Ordering::Relaxed);
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    fn is_asked(&self) -> bool {
+        self.poll.load(Ordering::Relaxed)
+    }
+}
 
 /// The host's flows by polling.
 #[derive(Debug)]
 pub struct Polled {
     info: Info,
-    stop: Arc<AtomicBool>,
+    handle: Handle,
     batches: mpsc::Receiver<Vec<Event>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Polled {
-    /// Starts polling `namespaces` (`everywhere` = these are all); `reason` says why this source was taken.
-    pub fn start(
-        namespaces: Vec<Namespace>,
-        everywhere: bool,
-        reason: Option<String>,
-    ) -> std::io::Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
+    /// Starts polling.
+    pub fn start(options: PolledOptions) -> std::io::Result<Self> {
+        let handle = Handle::default();
         let (sender, batches) = mpsc::channel(MAX_BATCHES);
-        let poller = Poller::new(namespaces, everywhere, reason);
-        let stopped = Arc::clone(&stop);
+        let poller = Poller::new(options);
+        let its = handle.clone();
         let thread = std::thread::Builder::new()
             .name("observer-diag".to_owned())
-            .spawn(move || poller.run(&stopped, &sender))?;
+            .spawn(move || poller.run(&its, &sender))?;
         Ok(Self {
             info: Info {
                 kind: SourceKind::Live,
@@ -68,21 +109,20 @@ impl Polled {
                 name: "socket-diag".to_owned(),
                 wall_offset_ns: i64::try_from(clock::wall_offset_ns()).ok(),
             },
-            stop,
+            handle,
             batches,
             thread: Some(thread),
         })
     }
 
-    /// What ends it from elsewhere.
-    pub fn stopper(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.stop)
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
     }
 }
 
 impl Drop for Polled {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.handle.stop();
         self.batches.close();
         while self.batches.try_recv().is_ok() {}
         if let Some(thread) = self.thread.take() {
@@ -109,15 +149,26 @@ struct Known {
     state: TcpState,
     attributes: Option<Attributes>,
     sample: Option<Sample>,
+    /// As last told.
     owners: Option<Vec<Process>>,
+    /// The inode whose owners were last looked for: an accepted connection has one later.
+    sought: Option<u32>,
+}
+
+impl Known {
+    fn wants_owners(&self) -> bool {
+        self.sought != Some(self.inode)
+    }
 }
 
 struct Poller {
     roots: Roots,
+    lookup: Lookup,
     watches: Vec<(Namespace, Watch)>,
     known: HashMap<FlowId, Known>,
     round: u64,
     second: Option<Mono>,
+    walked: Option<Mono>,
     everywhere: bool,
     looked: Option<Mono>,
     events: Vec<Event>,
@@ -125,10 +176,13 @@ struct Poller {
 }
 
 impl Poller {
-    fn new(namespaces: Vec<Namespace>, everywhere: bool, reason: Option<String>) -> Self {
+    fn new(options: PolledOptions) -> Self {
+        let roots = Roots::default();
         let mut poller = Self {
-            roots: Roots::default(),
-            watches: namespaces
+            lookup: Lookup::new(&roots, Wanted::ALL),
+            roots,
+            watches: options
+                .namespaces
                 .into_iter()
                 .map(|namespace| {
                     let watch = Watch::new(namespace.inum);
@@ -138,51 +192,62 @@ impl Poller {
             known: HashMap::new(),
             round: 0,
             second: None,
-            everywhere,
+            walked: None,
+            everywhere: options.everywhere,
             looked: None,
             events: Vec::new(),
             degraded: Vec::new(),
         };
-        if let Some(reason) = reason {
+        poller.degrade(MISSING);
+        // Last, where the screen's one line shows it: it has the next step.
+        if let Some(reason) = options.reason {
             poller.degrade(&format!("no eBPF: {reason}"));
         }
-        poller.degrade(MISSING);
         poller
     }
 
-    fn run(mut self, stop: &AtomicBool, sender: &mpsc::Sender<Vec<Event>>) {
-        while !stop.load(Ordering::Relaxed) {
+    fn run(mut self, handle: &Handle, sender: &mpsc::Sender<Vec<Event>>) {
+        loop {
+            // Before the poll: who asks while it runs gets another.
+            handle.poll.store(false, Ordering::Relaxed);
             let begun = clock::now();
-            self.poll(begun);
+            let took = self.poll(begun);
             if sender
                 .blocking_send(std::mem::take(&mut self.events))
                 .is_err()
             {
                 return;
             }
-            let took = Duration::from_nanos(clock::now().since(begun));
-            let mut rest = POLL_EVERY.max(took * SHARE).saturating_sub(took);
-            while !rest.is_zero() && !stop.load(Ordering::Relaxed) {
+            let since = Duration::from_nanos(clock::now().since(begun));
+            let mut rest = POLL_EVERY.max(took * SHARE).saturating_sub(since);
+            while !rest.is_zero() && !handle.is_stopped() && !handle.is_asked() {
                 let nap = rest.min(NAP);
                 std::thread::sleep(nap);
                 rest -= nap;
             }
+            if handle.is_stopped() && !handle.is_asked() {
+                return;
+            }
         }
     }
 
-    fn poll(&mut self, now: Mono) {
+    /// How long the dumps took.
+    fn poll(&mut self, now: Mono) -> Duration {
         self.round += 1;
+        self.lookup.next_round();
         if self.second.is_none_or(|last| now.since(last) >= SECOND_NS) {
             self.second = Some(now);
             self.host(now);
             self.elsewhere(now);
         }
         let mut complete = true;
+        let before = clock::now();
         for at in 0..self.watches.len() {
             let namespace = self.watches[at].0.clone();
             let dumped = netns::enter(&namespace, || {
                 Diag::open(namespace.inum)?.dump(States::CONNECTED, Families::BOTH, |socket| {
-                    self.socket(now, socket);
+                    // Each at its own moment: a dump of many takes a while.
+                    self.socket(clock::now(), socket);
                 })
             });
             match dumped {
@@ -198,13 +263,20 @@ impl Poller {
                 }
             }
         }
+        let after = clock::now();
         if complete {
-            self.close_the_gone(now);
+            self.close_the_gone(after);
         }
-        if self.known.values().any(|known| known.owners.is_none()) {
-            self.owners(now);
+        if let Some(error) = self.lookup.take_problem() {
+            self.degrade(&format!("devices of flows are unknown: {error}"));
         }
-        self.push(now, None, Payload::Tick);
+        let stale = |last| after.since(last) >= OWNERS_EVERY_NS;
+        if self.walked.is_none_or(stale) || self.known.values().any(Known::wants_owners) {
+            self.walked = Some(after);
+            self.owners(after);
+        }
+        self.push(clock::now(), None, Payload::Tick);
+        Duration::from_nanos(after.since(before))
     }
 
     fn push(&mut self, time: Mono, flow: Option<FlowId>, payload: Payload) {
@@ -259,7 +331,8 @@ impl Poller {
         }
     }
 
-    fn socket(&mut self, now: Mono, socket: Socket) {
+    fn socket(&mut self, now: Mono, mut socket: Socket) {
+        self.lookup.fill(&mut socket);
         let (id, round) = (socket.id, self.round);
         let flow = Some(id);
         let new = !self.known.contains_key(&id);
@@ -270,6 +343,7 @@ impl Poller {
             attributes: None,
             sample: None,
             owners: None,
+            sought: None,
         });
         known.round = round;
         known.inode = if socket.inode == 0 {
@@ -337,21 +411,29 @@ impl Poller {
         }
     }
 
+    /// A flow that nobody holds any more keeps the owners it had.
     fn owners(&mut self, now: Mono) {
-        let walk = owners_by_inode(&self.roots.proc);
+        let holders = self.lookup.owners();
+        let mut unseen = false;
         for (id, known) in &mut self.known {
-            if known.owners.is_some() {
+            known.sought = Some(known.inode);
+            let Some(owners) = holders.of(known.inode) else {
+                unseen = true;
+                continue;
+            };
+            let held = known.owners.as_ref().is_some_and(|told| !told.is_empty());
+            if known.owners.as_deref() == Some(owners) || owners.is_empty() && held {
                 continue;
             }
-            let owners = walk.by_inode.get(&known.inode).cloned().unwrap_or_default();
-            if !owners.is_empty() {
-                self.events.push(Event {
-                    time: now,
-                    flow: Some(*id),
-                    payload: Payload::Owners(owners.clone()),
-                });
-            }
-            known.owners = Some(owners);
+            known.owners = Some(owners.to_vec());
+            self.events.push(Event {
+                time: now,
+                flow: Some(*id),
+                payload: Payload::Owners(owners.to_vec()),
+            });
+        }
+        if unseen && holders.denied() > 0 {
+            self.degrade(OWNERS_DENIED);
         }
     }
 

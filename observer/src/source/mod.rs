@@ -2,9 +2,11 @@
 
 pub mod diag;
 mod elsewhere;
+pub mod facts;
 pub mod live;
 pub mod reorder;
 pub mod script;
+pub mod snapshot;
 
 use std::future::Future;
 
