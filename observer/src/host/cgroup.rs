@@ -7,12 +7,16 @@ use std::path::{Path, PathBuf};
 
 /// Directories below the cgroup v2 mount that one walk looks at: a host with more is walked in part.
 const MAX_DIRECTORIES: usize = 65_536;
+/// Numbers remembered; with more of them, all but those of the next walk are forgotten.
+const MAX_KNOWN: usize = 4 * MAX_DIRECTORIES;
 
 /// The cgroup v2 tree as last walked.
 #[derive(Clone, Debug)]
 pub struct Cgroups {
     mount: Option<PathBuf>,
-    paths: HashMap<u64, String>,
+    /// `None` = a walk made after a socket carried the number did not find it: it is gone, or not to be seen from here,
+    /// and stays so.
+    paths: HashMap<u64, Option<String>>,
 }
 
 impl Cgroups {
@@ -30,12 +34,15 @@ impl Cgroups {
         }
     }
 
-    /// The path below the mount, `/` for the root. A number not seen before costs a walk.
+    /// The path below the mount, `/` for the root. A number not seen before costs a walk, once.
     pub fn path(&mut self, id: u64) -> Option<&str> {
         if !self.paths.contains_key(&id) {
+            if self.paths.len() >= MAX_KNOWN {
+                self.paths.clear();
+            }
             self.walk();
         }
-        self.paths.get(&id).map(String::as_str)
+        self.paths.entry(id).or_default().as_deref()
     }
 
     /// Takes the tree in anew. Cgroups that are gone keep their path: sockets outlive them, and numbers are not reused
@@ -54,7 +61,7 @@ impl Cgroups {
             };
             let below = dir.strip_prefix(mount).unwrap_or(&dir);
             let path = format!("/{}", below.to_string_lossy());
-            self.paths.insert(meta.ino(), path);
+            self.paths.insert(meta.ino(), Some(path));
             let Ok(entries) = fs::read_dir(&dir) else {
                 continue;
             };
@@ -105,6 +112,11 @@ mod tests {
         let id = fs::metadata(&pod).expect("there").ino();
         assert_eq!(cgroups.path(id), Some("/kubepods.slice/pod1"));
         assert_eq!(cgroups.path(u64::MAX), None);
+        // That it is not there need not be found out twice.
+        assert_eq!(cgroups.paths.get(&u64::MAX), Some(&None));
+        fs::remove_dir(&pod).expect("empty");
+        assert_eq!(cgroups.path(u64::MAX), None);
+        assert_eq!(cgroups.path(id), Some("/kubepods.slice/pod1"));
         assert_eq!(Cgroups::at(None).path(1), None);
     }
 }

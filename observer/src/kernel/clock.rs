@@ -18,6 +18,11 @@ pub fn now() -> Mono {
     Mono(u64::try_from(nanoseconds(clock_gettime(ClockId::Monotonic))).unwrap_or(0))
 }
 
+/// CPU time of the calling thread, in nanoseconds: what something costs, whatever else runs.
+pub fn spent_ns() -> u64 {
+    u64::try_from(nanoseconds(clock_gettime(ClockId::ThreadCPUTime))).unwrap_or(0)
+}
+
 /// Nanoseconds to add to a [`Mono`] for wall time (since 1970, UTC): the tightest of a few paired readings.
 pub fn wall_offset_ns() -> i128 {
     (0..5)

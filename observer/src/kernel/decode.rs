@@ -3,15 +3,17 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use observer_common::flow::FlowKey;
 use observer_common::layout::{Field, Layout};
 use observer_common::wire::{self, Header, RecordKind, flags};
 
 use super::congestion::{CcLayout, CcLayouts};
 use super::convert;
+use super::owners::{End, Owners, Walk};
 use super::record::Record;
 use crate::event::{
     Attributes, CaState, CaStateChange, CcState, Event, FlowId, Gap, Note, NoteKind, Opened,
-    Payload, Process, Retransmit, RetransmitKind, StateChange, TcpState,
+    Payload, Retransmit, RetransmitKind, StateChange, TcpState,
 };
 use crate::host::cgroup::Cgroups;
 use crate::units::{Limit, Mono};
@@ -29,20 +31,8 @@ struct Track {
     /// Layout of the private words, while `ca_ops` owns the socket.
     cc: Option<Arc<CcLayout>>,
     attributes: Option<Box<Attributes>>,
-    local_port: u16,
-    owned: Owned,
-    owners: Vec<Process>,
-}
-
-/// How well a flow's owners are known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Owned {
-    #[default]
-    Unknown,
-    /// The listener's: a guess until the walk finds the descriptor.
-    Inherited,
-    /// The connecting task told, or the walk found the descriptor.
-    Told,
+    key: FlowKey,
+    owners: Owners,
 }
 
 /// SYN-ACKs sent again for requests that are no sockets yet; forgotten when there are too many (a SYN flood).
@@ -124,31 +114,24 @@ impl Decoder {
         }
     }
 
-    /// Whether flows have come whose owner is not known.
-    pub fn wants_owners(&self) -> bool {
-        self.flows
-            .values()
-            .any(|track| track.owned == Owned::Unknown)
+    /// Whether there are flows whose owner is to be looked for now.
+    pub fn wants_owners(&self, now: Mono) -> bool {
+        self.flows.values().any(|track| track.owners.wanted(now))
     }
 
-    /// Takes in a walk over all tasks' files. A flow that nobody holds any more keeps the owners it had; one that was
-    /// accepted and is not seen held (it lived too shortly, or waits to be accepted) has those of its listener.
+    /// Takes in a walk over all tasks' files.
     pub fn owners(&mut self, now: Mono, walk: &Walk, out: &mut Vec<Event>) {
         for (id, track) in &mut self.flows {
-            let (owners, owned) = if let Some(owners) = walk.holders.get(id) {
-                (owners, Owned::Told)
-            } else if track.owned == Owned::Told {
-                continue;
-            } else if let Some(owners) = walk.listeners.get(&(id.netns, track.local_port)) {
-                (owners, Owned::Inherited)
-            } else {
-                track.owned = Owned::Inherited;
-                continue;
+            let Track {
+                owners, key, state, ..
+            } = track;
+            let end = End {
+                id,
+                key,
+                state: *state,
             };
-            track.owned = owned;
-            if track.owners != *owners {
-                track.owners.clone_from(owners);
-                out.push(event(now, *id, Payload::Owners(owners.clone())));
+            if let Some(owners) = owners.walked(now, end, walk) {
+                out.push(event(now, *id, Payload::Owners(owners.to_vec())));
             }
         }
     }
@@ -176,7 +159,7 @@ impl Decoder {
         &mut self,
         id: FlowId,
         header: &Header,
-        key: &observer_common::flow::FlowKey,
+        key: &FlowKey,
         from_start: bool,
         out: &mut Vec<Event>,
     ) {
@@ -187,7 +170,7 @@ impl Decoder {
             return;
         }
         track.opened = true;
-        track.local_port = key.local_port;
+        track.key = *key;
         let (local, remote) = convert::endpoints(key);
         out.push(event(
             Mono(header.time_ns),
@@ -358,6 +341,7 @@ impl Decoder {
             // Born before our eyes: all it counts from here is to be charged; SYN-ACKs sent again have been.
             let answered = self.requests.remove(&id).unwrap_or(0);
             track.charged.get_or_insert((answered, 0));
+            track.owners.accepted = old == TcpState::SynRecv;
         }
         self.open(id, &r.header, &r.key, from_start, out);
         if let Some(track) = self.flows.get_mut(&id) {
@@ -371,13 +355,11 @@ impl Decoder {
         if r.pid != 0
             && let Some(track) = self.flows.get_mut(&id)
         {
-            let process = convert::process(r.pid, &r.comm);
-            track.owned = Owned::Told;
-            track.owners = vec![process.clone()];
+            let owners = track.owners.told(convert::process(r.pid, &r.comm));
             out.push(event(
                 Mono(r.header.time_ns),
                 id,
-                Payload::Owners(vec![process]),
+                Payload::Owners(owners.to_vec()),
             ));
         }
         let (local, remote) = convert::endpoints(&r.key);
@@ -442,34 +424,6 @@ impl Decoder {
                 lost_out: r.lost_out,
             }),
         ));
-    }
-}
-
-/// Who holds what, by the task-file iterator.
-#[derive(Debug, Default)]
-pub struct Walk {
-    holders: HashMap<FlowId, Vec<Process>>,
-    /// By namespace and port.
-    listeners: HashMap<(u32, u16), Vec<Process>>,
-}
-
-impl Walk {
-    /// Adds one descriptor. A process that holds a socket twice counts once.
-    pub fn add(&mut self, owner: &wire::Owner) {
-        const LISTEN: u8 = 10;
-        let process = convert::process(owner.pid, &owner.comm);
-        let holders = if owner.header.state == LISTEN {
-            self.listeners
-                .entry((owner.header.netns, owner.key.local_port))
-                .or_default()
-        } else if owner.header.cookie != 0 {
-            self.holders.entry(id_of(&owner.header)).or_default()
-        } else {
-            return;
-        };
-        if !holders.contains(&process) {
-            holders.push(process);
-        }
     }
 }
 

@@ -10,4 +10,5 @@ pub mod decode;
 pub mod diag;
 pub mod load;
 pub mod object;
+pub mod owners;
 pub mod record;

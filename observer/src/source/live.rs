@@ -18,8 +18,9 @@ use crate::host::cgroup::Cgroups;
 use crate::host::netns::Namespace;
 use crate::host::{Roots, Watch, netns};
 use crate::kernel::congestion::CcLayouts;
-use crate::kernel::decode::{Decoder, Walk};
+use crate::kernel::decode::Decoder;
 use crate::kernel::load::{LoadError, Options, Programs};
+use crate::kernel::owners::Walk;
 use crate::kernel::{clock, record};
 use crate::units::Mono;
 
@@ -31,6 +32,8 @@ const SWEEP_EVERY_NS: u64 = 1_000_000_000;
 const REAP_EVERY_NS: u64 = 30_000_000_000;
 /// How often descriptors are looked at although all owners are known: sockets are passed on.
 const OWNERS_EVERY_NS: u64 = 10_000_000_000;
+/// Looking for owners of new flows may take at most one part in so many of a CPU, however many descriptors there are.
+const OWNERS_SHARE: u64 = 50;
 /// How often time is carried forward when nothing happens.
 const TICK_EVERY_NS: u64 = 100_000_000;
 /// Records taken from the ring before they are handed on.
@@ -166,6 +169,7 @@ struct Worker {
     last_sweep: Option<u64>,
     last_reap: u64,
     last_owners: u64,
+    owners_cost: u64,
     last_elsewhere: u64,
     last_tick: u64,
     last_second: Option<u64>,
@@ -205,6 +209,7 @@ impl Worker {
             last_sweep: None,
             last_reap: 0,
             last_owners: 0,
+            owners_cost: 0,
             last_elsewhere: 0,
             last_tick: 0,
             last_second: None,
@@ -431,13 +436,18 @@ impl Worker {
 
     /// Who holds which socket: when flows of unknown owner have come, and now and then for sockets passed on.
     fn owners(&mut self, now: Mono) {
-        let stale = now.since(Mono(self.last_owners)) >= OWNERS_EVERY_NS;
-        if !stale && !self.decoder.wants_owners() {
+        let since = now.since(Mono(self.last_owners));
+        let rested = since >= self.owners_cost.saturating_mul(OWNERS_SHARE);
+        let due = since >= OWNERS_EVERY_NS || rested && self.decoder.wants_owners(now);
+        if !due || self.decoder.flows() == 0 {
             return;
         }
         self.last_owners = now.0;
         self.buffer.clear();
-        if let Err(error) = self.programs.owners(&mut self.buffer) {
+        let spent = clock::spent_ns();
+        let walked = self.programs.owners(&mut self.buffer);
+        self.owners_cost = clock::spent_ns().saturating_sub(spent);
+        if let Err(error) = walked {
             self.degrade(&error.to_string());
             return;
         }
