@@ -20,6 +20,6 @@ mod pod {
 
     const _: () = {
         assert!(size_of::<Layout>() == crate::layout::FIELD_COUNT * 4);
-        assert!(size_of::<ProbeConfig>() == 24);
+        assert!(size_of::<ProbeConfig>() == 48);
     };
 }

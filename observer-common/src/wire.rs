@@ -248,10 +248,10 @@ pub struct State {
     pub reserved: [u8; 2],
     pub total_retrans: u32,
     pub bytes_retrans: u64,
-    /// Who connects (CLOSE → SYN-SENT runs in the caller's context); empty at every other change, where the current
-    /// task is anybody (TRAPS 5).
+    /// Who connects (CLOSE → SYN-SENT runs in the caller's context): the process's name; empty at every other change,
+    /// where the current task is anybody (TRAPS 5).
     pub comm: [u8; 16],
-    /// Process id; 0 = not known.
+    /// Process id in the observer's PID namespace; 0 = not known, or not seen from there.
     pub pid: u32,
     pub reserved2: u32,
 }
@@ -276,7 +276,7 @@ pub struct Owner {
     pub header: Header,
     pub key: FlowKey,
     pub comm: [u8; 16],
-    /// Process id (`tgid`).
+    /// Process id in the observer's PID namespace; 0 = not seen from there.
     pub pid: u32,
     pub reserved: u32,
 }

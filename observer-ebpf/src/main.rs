@@ -23,6 +23,8 @@ mod reader;
 #[cfg(target_arch = "bpf")]
 mod sock;
 #[cfg(target_arch = "bpf")]
+mod task;
+#[cfg(target_arch = "bpf")]
 mod tcp;
 
 #[cfg(target_arch = "bpf")]

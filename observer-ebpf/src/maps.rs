@@ -66,6 +66,22 @@ pub static mut OWNER_RECORD: Owner = {
     unsafe { core::mem::zeroed() }
 };
 
+/// The observer's own PID namespace: how deep it is, and its address; 0 = not known yet.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct PidNamespace {
+    pub namespace: u64,
+    pub level: u32,
+    pub reserved: u32,
+}
+
+#[unsafe(no_mangle)]
+pub static mut OWN_PIDNS: PidNamespace = PidNamespace {
+    namespace: 0,
+    level: 0,
+    reserved: 0,
+};
+
 #[btf_map]
 pub static FLOWS: SkStorage<FlowState> = SkStorage::new();
 

@@ -1,6 +1,6 @@
 //! What each hook does: decide, read, hand over. One function a hook.
 
-use aya_ebpf::helpers::{bpf_get_current_comm, bpf_get_current_pid_tgid, generated};
+use aya_ebpf::helpers::generated;
 use observer_common::layout::Field;
 use observer_common::outcome::{Outcome, Program};
 use observer_common::wire::{
@@ -12,7 +12,7 @@ use crate::kind::classify;
 use crate::maps::{CONTROL, FlowState, LISTENER, SEEN, SLOT, SLOTS, SWEEP_RECORD, Slot};
 use crate::pace::is_due;
 use crate::reader::{self, Kernel, argument, object};
-use crate::{sock, tcp};
+use crate::{sock, task, tcp};
 
 const SYN_SENT: u8 = 2;
 const SYN_RECV: u8 = 3;
@@ -245,10 +245,7 @@ pub fn set_state(context: *const u64) -> Outcome {
         record.pid = 0;
         record.reserved2 = 0;
         if old == CLOSE && new == SYN_SENT {
-            record.pid = (bpf_get_current_pid_tgid() >> 32) as u32;
-            if let Ok(comm) = bpf_get_current_comm() {
-                record.comm = comm;
-            }
+            task::fill_current(&mut record.pid, &mut record.comm);
         }
     })
 }
@@ -334,6 +331,8 @@ pub fn sweep(context: *const u64) -> Outcome {
     let Some(meta) = object(context, 0) else {
         return Outcome::Failed;
     };
+    // The observer itself runs here.
+    task::remember_own();
     // The end of the dump.
     let Some(sk) = object(context, 1) else {
         return Outcome::Filtered;
@@ -416,8 +415,14 @@ pub fn owners(context: *const u64) -> Outcome {
         ..Header::default()
     };
     sock::fill_key(&mut record.key, tp, true);
-    record.pid = task.u32(Field::TaskTgid);
-    task.copy_16(Field::TaskComm, &mut record.comm);
+    let tgid = task.u32(Field::TaskTgid);
+    if reader::task().known != 0 {
+        let address = task.as_ptr() as u64;
+        task::fill(address, tgid, &mut record.pid, &mut record.comm);
+    } else {
+        record.pid = tgid;
+        task.copy_16(Field::TaskComm, &mut record.comm);
+    }
     if write(meta, record) {
         Outcome::Kept
     } else {

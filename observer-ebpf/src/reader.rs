@@ -7,7 +7,7 @@
 use core::ptr::read_volatile;
 
 use aya_ebpf::helpers::generated;
-use observer_common::config::ProbeConfig;
+use observer_common::config::{ProbeConfig, TaskPlaces};
 use observer_common::layout::{ABSENT, Field, Layout};
 
 #[unsafe(no_mangle)]
@@ -30,6 +30,14 @@ config!(interval_ns: u64);
 config!(netns: u32);
 config!(ca_words: u32);
 config!(retransmit_err_arg: u32);
+config!(task: TaskPlaces);
+
+/// Where a field lies; [`ABSENT`] = nowhere.
+#[inline(always)]
+pub fn offset(field: Field) -> u16 {
+    // SAFETY: in bounds of a static array.
+    unsafe { read_volatile(&raw const LAYOUT.offset[field as usize]) }
+}
 
 /// A typed kernel pointer as the verifier sees it: a structure, not memory of ours.
 #[derive(Clone, Copy)]

@@ -13,7 +13,7 @@ use observer_common::layout::Layout;
 use observer_common::outcome::{Program, ProgramsCounters};
 
 use super::btf::{self, Btf, HookFit};
-use super::{caps, clock, counters, object};
+use super::{caps, clock, counters, object, task};
 use crate::event::Counters;
 
 /// Where this program is, for a command to copy.
@@ -126,6 +126,7 @@ impl Programs {
             ca_words: resolved.ca_words,
             retransmit_err_arg: resolved.retransmit_err_arg,
             reserved: 0,
+            task: task::places(&kernel),
         };
         let types = AyaBtf::from_sys_fs()?;
         let mut ebpf = EbpfLoader::new()
@@ -136,6 +137,9 @@ impl Programs {
             .load(bytes)?;
         let mut loaded = Vec::new();
         let mut degraded = Vec::new();
+        if config.task.known == 0 {
+            degraded.push(task::UNKNOWN.to_owned());
+        }
         for program in Program::ALL {
             if !program.required() && resolved.hook(program).fit != HookFit::Fits {
                 degraded.push(format!("without {}", resolved.hook(program)));

@@ -12,3 +12,4 @@ pub mod load;
 pub mod object;
 pub mod owners;
 pub mod record;
+mod task;
