@@ -16,7 +16,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("kernel", &["event", "host", "units"]),
     ("source", &["event", "host", "kernel", "units"]),
     // `run` alone knows sources: the loop waits for events and keys at once.
-    ("tui", &["event", "model", "source", "units"]),
+    // A filter may be typed on the screen.
+    ("tui", &["event", "filter", "model", "source", "units"]),
     ("cli", &["kernel"]),
     (
         "commands",

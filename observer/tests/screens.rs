@@ -3,11 +3,14 @@
 
 use std::fmt::Write as _;
 
-use observer::event::{Elsewhere, Event, Payload};
+use observer::event::{Elsewhere, Event, FlowId, Payload};
 use observer::model::Model;
 use observer::source::script;
 use observer::tui::columns::Column;
-use observer::tui::{Action, Effect, Marker, Page, Theme, ThemeName, ViewState, draw};
+use observer::tui::{
+    Action, Effect, Grouping, Key, Marker, Page, Paused, TableLine, Theme, ThemeName, ViewState,
+    draw,
+};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
@@ -89,6 +92,23 @@ fn screen(model: &Model, state: &mut ViewState, width: u16, height: u16) -> Buff
     terminal.backend().buffer().clone()
 }
 
+/// The flows of the table, in its order.
+fn flows(state: &ViewState) -> Vec<FlowId> {
+    let lines = state.flows.lines.iter();
+    lines
+        .filter_map(|line| match line {
+            TableLine::Flow(id) => Some(*id),
+            TableLine::Group(_) => None,
+        })
+        .collect()
+}
+
+fn typed(state: &mut ViewState, text: &str) {
+    for c in text.chars() {
+        state.key(Key::Char(c));
+    }
+}
+
 fn text(buffer: &Buffer) -> String {
     let mut out = String::new();
     for y in 0..buffer.area.height {
@@ -165,9 +185,12 @@ fn many_at_300() {
 fn help() {
     let mut state = ViewState::default();
     state.update(Action::Go(Page::Help));
-    let page = text(&screen(&fold(&[HOST]), &mut state, 80, 24));
-    assert!(!page.contains('…'), "nothing of it is cut");
+    // All of it: as on a screen high enough.
+    let page = text(&screen(&fold(&[HOST]), &mut state, 80, 72));
+    assert!(!page.contains('…'), "nothing of it is cut:\n{page}");
     insta::assert_snapshot!(page);
+    let first = text(&screen(&fold(&[HOST]), &mut state, 80, 24));
+    assert!(first.contains("lines 1–23 of"), "{first}");
 }
 
 #[test]
@@ -226,9 +249,7 @@ fn the_selection_stays_on_its_flow() {
         state.update(action);
         let buffer = screen(&model, &mut state, 80, 24);
         assert_eq!(state.flows.selected, Some(chosen));
-        let line = state
-            .flows
-            .order
+        let line = flows(&state)
             .iter()
             .position(|id| *id == chosen)
             .expect("still there");
@@ -258,13 +279,13 @@ fn trap_27_numbers_sort_as_numbers() {
     state.flows.sort = Column::Cwnd;
     screen(&model, &mut state, 80, 24);
     let cwnd = |id| model.flow(id).and_then(|f| f.sample()).map(|s| s.cwnd);
-    let order: Vec<_> = state.flows.order.iter().map(|id| cwnd(*id)).collect();
+    let order: Vec<_> = flows(&state).iter().map(|id| cwnd(*id)).collect();
     assert!(order.is_sorted_by(|a, b| a >= b), "{order:?}");
     // Process numbers 900 to 939 and 1000.
     let model = fold(&[HOST, &many(40), "+0 owners 100 1000/nginx\n"]);
     state.flows.sort = Column::Process;
     screen(&model, &mut state, 80, 24);
-    assert_eq!(state.flows.order.first().map(|id| id.cookie), Some(100));
+    assert_eq!(flows(&state).first().map(|id| id.cookie), Some(100));
 }
 
 #[test]
@@ -411,7 +432,7 @@ fn what_is_unknown_comes_last_either_way() {
         let mut state = ViewState::default();
         (state.flows.sort, state.flows.descending) = (Column::Fill, descending);
         screen(&model, &mut state, 80, 24);
-        assert_eq!(state.flows.order.first().map(|id| id.cookie), Some(7));
+        assert_eq!(flows(&state).first().map(|id| id.cookie), Some(7));
     }
 }
 
@@ -432,4 +453,242 @@ fn keys_without_flows_do_nothing_bad() {
         assert_eq!(state.flows.selected, None);
     }
     assert_eq!(state.update(Action::Quit), Some(Effect::Quit));
+}
+
+/// Rates over 20 s, a burst of retransmissions in the last one.
+fn busy_seconds() -> String {
+    let mut text = String::new();
+    let (mut acked, mut retrans) = (12_500_000_u64, 56_700_u64);
+    for n in 0..20_u64 {
+        acked += 2_000_000 * (n % 7 + 1);
+        retrans += if n == 19 { 400_000 } else { 0 };
+        let sent = acked + 100_000 + retrans;
+        writeln!(
+            text,
+            "+1s sample 7 bytes_acked={acked} bytes_sent={sent} bytes_retrans={retrans}"
+        )
+        .expect("text");
+    }
+    text
+}
+
+#[test]
+fn trends_and_a_spike() {
+    let model = fold(&[HOST, ONE, &busy_seconds()]);
+    let mut state = ViewState::default();
+    let buffer = screen(&model, &mut state, 200, 24);
+    let page = text(&buffer);
+    assert!(page.contains("3.23%!"), "{page}");
+    insta::assert_snapshot!(page);
+    // The mark stands out, in a theme without colour too.
+    state.theme = Theme::new(ThemeName::None, Marker::Ascii);
+    let buffer = screen(&model, &mut state, 200, 24);
+    let (x, y) = place(&buffer, "3.23%!");
+    assert!(buffer[(x, y)].modifier.contains(Modifier::BOLD));
+    assert!(text(&buffer).is_ascii() || !text(&buffer).contains('▁'));
+}
+
+/// Where `what` begins on the screen.
+fn place(buffer: &Buffer, what: &str) -> (u16, u16) {
+    for y in 0..buffer.area.height {
+        let line: String = (0..buffer.area.width)
+            .map(|x| buffer[(x, y)].symbol())
+            .collect();
+        if let Some(at) = line.find(what) {
+            let x = line[..at].chars().count();
+            return (u16::try_from(x).expect("narrow"), y);
+        }
+    }
+    panic!("{what} is not on the screen");
+}
+
+#[test]
+fn columns_do_not_jump_when_values_grow() {
+    let grown = "+1s sample 7 cwnd=99999 srtt=999ms min_rtt=999ms bytes_acked=99999999999 bytes_sent=999999999999 bytes_retrans=56800 retrans=99999\n";
+    let before = fold(&[HOST, ONE]);
+    let after = fold(&[HOST, ONE, grown]);
+    for width in [60, 80, 120, 200, 300] {
+        let headings = |model: &Model| {
+            let mut state = ViewState::default();
+            let shown = text(&screen(model, &mut state, width, 24));
+            shown.lines().nth(4).map(str::to_owned)
+        };
+        assert_eq!(headings(&before), headings(&after), "{width}");
+    }
+}
+
+#[test]
+fn chooser() {
+    let model = fold(&[HOST, ONE, &many(5)]);
+    let mut state = ViewState::default();
+    screen(&model, &mut state, 80, 24);
+    state.update(Action::Columns);
+    for _ in 0..14 {
+        state.update(Action::Down);
+    }
+    screen(&model, &mut state, 80, 24);
+    state.update(Action::Toggle);
+    let shown = text(&screen(&model, &mut state, 80, 24));
+    insta::assert_snapshot!(shown);
+    state.update(Action::Columns);
+    let shown = text(&screen(&model, &mut state, 80, 24));
+    assert!(
+        shown.contains("BtlBw") && !shown.contains("Columns"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn search_goes_to_what_matches_and_round_the_end() {
+    let model = fold(&[HOST, ONE, &many(40)]);
+    let mut state = ViewState::default();
+    screen(&model, &mut state, 120, 24);
+    state.update(Action::Search);
+    typed(&mut state, "NGINX/93");
+    screen(&model, &mut state, 120, 24);
+    state.update(Action::Accept);
+    let mut seen = vec![state.flows.selected.expect("found as one types")];
+    loop {
+        state.update(Action::NextMatch);
+        screen(&model, &mut state, 120, 24);
+        let found = state.flows.selected.expect("found");
+        if found == seen[0] {
+            break;
+        }
+        seen.push(found);
+    }
+    assert_eq!(seen.len(), 10, "nginx/930 to 939");
+    state.update(Action::PreviousMatch);
+    screen(&model, &mut state, 120, 24);
+    assert_eq!(state.flows.selected, seen.last().copied());
+    insta::assert_snapshot!(text(&screen(&model, &mut state, 80, 24)));
+}
+
+#[test]
+fn a_search_without_success_says_so_and_leaves_the_selection() {
+    let model = fold(&[HOST, ONE, &many(40)]);
+    let mut state = ViewState::default();
+    screen(&model, &mut state, 80, 24);
+    state.update(Action::Down);
+    let chosen = state.flows.selected;
+    state.update(Action::Search);
+    typed(&mut state, "no such thing");
+    let shown = text(&screen(&model, &mut state, 80, 24));
+    assert!(shown.contains("Search: no such thing   nowhere"), "{shown}");
+    assert_eq!(state.flows.selected, chosen);
+    state.update(Action::Accept);
+    let shown = text(&screen(&model, &mut state, 80, 24));
+    assert!(shown.contains("search no such thing, nowhere"), "{shown}");
+    state.update(Action::Back);
+    assert_eq!(state.flows.search, "");
+}
+
+#[test]
+fn filter_while_it_is_wrong() {
+    let model = fold(&[HOST, ONE, &many(40)]);
+    let mut state = ViewState::default();
+    screen(&model, &mut state, 80, 24);
+    state.update(Action::Filter);
+    typed(&mut state, "cc bbr and dprot = :443");
+    insta::assert_snapshot!(text(&screen(&model, &mut state, 80, 24)));
+}
+
+#[test]
+fn filtered() {
+    let model = fold(&[HOST, ONE, &many(40)]);
+    let mut state = ViewState::default();
+    screen(&model, &mut state, 80, 24);
+    state.update(Action::Down);
+    state.update(Action::Last);
+    let chosen = state.flows.selected.expect("one");
+    state.update(Action::Filter);
+    typed(&mut state, "cc bbr and dst 192.0.2.0/24");
+    state.update(Action::Accept);
+    let shown = text(&screen(&model, &mut state, 80, 24));
+    assert!(state.flows.lines.len() < 15 && !state.flows.lines.is_empty());
+    insta::assert_snapshot!(shown);
+    // The flow that was chosen is chosen still when it is shown again.
+    state.update(Action::Filter);
+    state.update(Action::EraseAll);
+    state.update(Action::Accept);
+    screen(&model, &mut state, 80, 24);
+    assert_eq!(state.flows.selected, Some(chosen));
+}
+
+#[test]
+fn grouped_by_process_and_cc() {
+    let parts = [HOST, ONE, &many(40), "+1ms closed 139\n"];
+    let model = fold(&parts);
+    let mut state = ViewState::default();
+    state.flows.group_by(Grouping::Cc);
+    insta::assert_snapshot!(text(&screen(&model, &mut state, 80, 24)));
+    state.update(Action::FoldAll);
+    state.flows.sort = Column::RetransRate;
+    let folded = text(&screen(&model, &mut state, 120, 40));
+    insta::assert_snapshot!("folded", folded);
+    assert_eq!(
+        state.flows.lines.len(),
+        4,
+        "bbr/v1, bbr, cubic, reno are by name"
+    );
+}
+
+#[test]
+fn every_grouping_has_every_flow_once() {
+    let model = fold(&[
+        HOST,
+        ONE,
+        &many(40),
+        "+0 opened 8 local=10.0.0.1:1 remote=10.0.0.9:2\n",
+    ]);
+    let mut state = ViewState::default();
+    for _ in Grouping::ALL {
+        screen(&model, &mut state, 80, 24);
+        let mut all = flows(&state);
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 42, "{:?}", state.flows.grouping);
+        let sum: usize = state.flows.groups.iter().map(|g| g.open).sum();
+        assert!(sum == 42 || state.flows.groups.is_empty());
+        state.update(Action::Group);
+    }
+}
+
+#[test]
+fn a_folded_group_is_one_line_and_keeps_the_selection() {
+    let model = fold(&[HOST, ONE, &many(40)]);
+    let mut state = ViewState::default();
+    state.flows.group_by(Grouping::Prefix);
+    screen(&model, &mut state, 80, 24);
+    let all = state.flows.lines.len();
+    state.update(Action::First);
+    state.update(Action::Down);
+    assert!(state.flows.selected.is_some());
+    state.update(Action::Fold);
+    screen(&model, &mut state, 80, 24);
+    assert!(state.flows.lines.len() < all && state.flows.group().is_some());
+    state.update(Action::Fold);
+    screen(&model, &mut state, 80, 24);
+    assert_eq!(state.flows.lines.len(), all);
+}
+
+#[test]
+fn paused() {
+    let model = fold(&[HOST, ONE, &many(3)]);
+    let mut state = ViewState {
+        paused: Some(Paused {
+            at: model.now(),
+            clock: Some("21:03:07".to_owned()),
+            ago: 12_300_000_000,
+        }),
+        own_cpu: Some(0.002),
+        ..ViewState::default()
+    };
+    insta::assert_snapshot!(text(&screen(&model, &mut state, 80, 24)));
+    state.theme = Theme::new(ThemeName::None, Marker::Braille);
+    for width in [40, 60, 80, 300] {
+        let buffer = screen(&model, &mut state, width, 24);
+        let at = place(&buffer, "PAUSED 21:03:07, 12 s ago");
+        assert!(buffer[at].modifier.contains(Modifier::REVERSED), "{width}");
+    }
 }

@@ -7,6 +7,7 @@ use super::derived::{DerivedKind, OriginChange, PhaseChange, PhasePair};
 use super::limit;
 use super::losses::{Burst, Bursts, RetransmitSums};
 use super::rates::{Reading, Readings, Spent};
+use super::seconds::Seconds;
 use crate::event::{
     Attributes, CaState, CcState, FlowId, Opened, Origin, Process, Retransmit, Sample, TcpState,
 };
@@ -39,6 +40,7 @@ pub struct Flow {
     pub(super) readings: Readings,
     pub(super) max_rate: MaxRate,
     pub(super) bursts: Bursts,
+    pub(super) seconds: Seconds,
     spent: Spent,
 }
 
@@ -80,6 +82,7 @@ impl Flow {
             readings,
             max_rate: MaxRate::default(),
             bursts: Bursts::default(),
+            seconds: Seconds::default(),
             spent: Spent::default(),
         }
     }
@@ -300,6 +303,7 @@ impl Flow {
         limit::spend(&mut self.spent, sample, clocks);
         self.readings
             .push(Reading::of(time, sample, self.spent), span);
+        self.count_seconds(time, sample, fell);
         self.note_progress(time, sample);
         self.take_state(time, sample.state);
         self.take_ca_state(time, sample.ca_state);
@@ -316,6 +320,19 @@ impl Flow {
             none => *none = Some((time, Box::new(sample.clone()))),
         }
         (if fell { Taken::Fell } else { Taken::InOrder }, change)
+    }
+
+    fn count_seconds(&mut self, time: Mono, sample: &Sample, fell: bool) {
+        let before = match &self.sample {
+            Some((_, known)) if fell || known.origin != sample.origin => None,
+            Some((at, known)) => Some((*at, Some(&**known))),
+            // The birth of a flow found by polling lies before its first sight.
+            None if self.from_start && sample.origin == Origin::Ebpf => {
+                Some((self.opened_at, None))
+            }
+            None => None,
+        };
+        self.seconds.take(before, time, sample);
     }
 
     /// Readings of another origin, or counters that fell (the socket was disconnected and used again), start a new

@@ -13,6 +13,7 @@ mod limit;
 mod losses;
 mod qdiscs;
 mod rates;
+mod seconds;
 mod tally;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -25,6 +26,7 @@ pub use limit::{LimitShares, LimitedBy};
 pub use losses::{Burst, RetransmitSums};
 pub use qdiscs::{HISTORY_S, Node, QdiscChange, QdiscHistory, READ_EVERY_NS, Rise, Second, tree};
 pub use rates::Interval;
+pub use seconds::{FlowSecond, SECONDS};
 pub use tally::Noted;
 
 use crate::event::{

@@ -1,12 +1,13 @@
-//! The flow table's columns: heading, width, what is in a cell, how it sorts, and which are worth having first.
+//! The flow table's columns: what they are called, how wide they are, what they mean.
 
-use std::cmp::Ordering;
-use std::net::SocketAddr;
+mod cell;
+mod choice;
+mod order;
+mod trend;
 
-use super::format::{cut_address, known};
-use crate::event::{CcState, Sample, TcpState};
-use crate::model::{Figures, Flow, LimitedBy, Model};
-use crate::units::{self, Limit, UNKNOWN, UNLIMITED};
+pub use cell::Row;
+pub use choice::{Choice, Placed};
+pub use order::{SortKey, compare};
 
 /// A column, in the order of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +19,10 @@ pub enum Column {
     Cc,
     Phase,
     Qdisc,
+    Dev,
     Throughput,
+    /// The last seconds of throughput.
+    Trend,
     Cwnd,
     Inflight,
     Fill,
@@ -26,6 +30,8 @@ pub enum Column {
     BtlBw,
     Rtt,
     RetransRate,
+    /// The last seconds of the retransmit rate.
+    RetransTrend,
     Retrans,
     Limit,
 }
@@ -34,17 +40,13 @@ pub enum Column {
 pub const GAP: usize = 1;
 /// What marks a closed flow where the column of states has no room.
 pub const CLOSED: &str = "×";
-
-/// A column in its place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placed {
-    pub column: Column,
-    pub x: usize,
-    pub width: usize,
-}
+/// The same for an open one that is not established.
+pub const UNSETTLED: &str = "~";
+/// What marks a spike of retransmissions.
+pub const SPIKE: char = '!';
 
 impl Column {
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 20] = [
         Self::State,
         Self::Local,
         Self::Remote,
@@ -52,7 +54,9 @@ impl Column {
         Self::Cc,
         Self::Phase,
         Self::Qdisc,
+        Self::Dev,
         Self::Throughput,
+        Self::Trend,
         Self::Cwnd,
         Self::Inflight,
         Self::Fill,
@@ -60,90 +64,39 @@ impl Column {
         Self::BtlBw,
         Self::Rtt,
         Self::RetransRate,
+        Self::RetransTrend,
         Self::Retrans,
         Self::Limit,
     ];
 
-    /// Which to have first when there is no room for all.
-    const BY_WORTH: [Self; 17] = [
-        Self::Remote,
-        Self::Throughput,
-        Self::Rtt,
-        Self::RetransRate,
-        Self::Cwnd,
-        Self::Cc,
-        Self::State,
-        Self::Limit,
-        Self::Process,
-        Self::Pacing,
-        Self::BtlBw,
-        Self::Qdisc,
-        Self::Fill,
-        Self::Inflight,
-        Self::Phase,
-        Self::Retrans,
-        Self::Local,
-    ];
-
-    /// The columns that fit into `width`, in the order of the screen. `first` (what is sorted by) has its place before
-    /// the others. Where states have none, the leftmost screen column is left for [`CLOSED`].
-    pub fn placed(width: usize, first: Self) -> Vec<Placed> {
-        let (mut chosen, mut left) = Self::fitting(width, first);
-        let mut x = 0;
-        if !chosen.contains(&Self::State) {
-            (chosen, left) = Self::fitting(width.saturating_sub(1), first);
-            x = 1;
+    /// What the config file calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::State => "state",
+            Self::Local => "local",
+            Self::Remote => "remote",
+            Self::Process => "process",
+            Self::Cc => "cc",
+            Self::Phase => "phase",
+            Self::Qdisc => "qdisc",
+            Self::Dev => "dev",
+            Self::Throughput => "throughput",
+            Self::Trend => "trend",
+            Self::Cwnd => "cwnd",
+            Self::Inflight => "inflight",
+            Self::Fill => "bdp-fill",
+            Self::Pacing => "pacing",
+            Self::BtlBw => "btlbw",
+            Self::Rtt => "rtt",
+            Self::RetransRate => "retrans-rate",
+            Self::RetransTrend => "retrans-trend",
+            Self::Retrans => "retrans",
+            Self::Limit => "limit",
         }
-        // Into the room that is left over, in this order.
-        let mut wider = [
-            (Self::Cc, 3),
-            (Self::Remote, 26),
-            (Self::Local, 26),
-            (Self::Process, 12),
-        ];
-        for (column, more) in &mut wider {
-            *more = if chosen.contains(column) {
-                left.min(*more)
-            } else {
-                0
-            };
-            left -= *more;
-        }
-        chosen
-            .into_iter()
-            .map(|column| {
-                let more = wider.iter().find(|w| w.0 == column).map_or(0, |w| w.1);
-                let width = column.width() + more;
-                let placed = Placed { column, x, width };
-                x += width + GAP;
-                placed
-            })
-            .collect()
     }
 
-    /// What fits, and how many columns are left over.
-    fn fitting(width: usize, first: Self) -> (Vec<Self>, usize) {
-        let mut left = width;
-        let mut chosen = Vec::new();
-        let others = Self::BY_WORTH.into_iter().filter(|c| *c != first);
-        for column in std::iter::once(first).chain(others) {
-            let needs = column.width() + if chosen.is_empty() { 0 } else { GAP };
-            if needs > left {
-                break;
-            }
-            left -= needs;
-            chosen.push(column);
-        }
-        chosen.sort_by_key(|column| *column as usize);
-        (chosen, left)
-    }
-
-    /// Those that are not in `placed`, the worthiest first: told of the selected flow.
-    pub fn left_out(placed: &[Placed]) -> impl Iterator<Item = Self> + '_ {
-        Self::BY_WORTH
-            .into_iter()
-            .filter(|c| !matches!(c, Self::Local | Self::Remote))
-            .filter(|c| placed.iter().all(|p| p.column != *c))
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|column| column.name() == name)
     }
 
     /// With units where the cell has none.
@@ -156,7 +109,9 @@ impl Column {
             Self::Cc => "CC",
             Self::Phase => "Phase",
             Self::Qdisc => "Qdisc",
+            Self::Dev => "Dev",
             Self::Throughput => "Throughput",
+            Self::Trend => "Trend",
             Self::Cwnd => "cwnd",
             Self::Inflight => "Inflight",
             Self::Fill => "BDPfill",
@@ -164,6 +119,7 @@ impl Column {
             Self::BtlBw => "BtlBw",
             Self::Rtt => "RTT/min ms",
             Self::RetransRate => "Retr%",
+            Self::RetransTrend => "RTrend",
             Self::Retrans => "Retrans",
             Self::Limit => "Limit",
         }
@@ -179,7 +135,9 @@ impl Column {
             Self::Cc => "algorithm it runs / version",
             Self::Phase => "BBR's, with part of PROBE_BW",
             Self::Qdisc => "of its own egress device",
+            Self::Dev => "the device it leaves by",
             Self::Throughput => "newly acknowledged",
+            Self::Trend => "its last seconds, own scale",
             Self::Cwnd => "congestion window, segments",
             Self::Inflight => "sent, not known to be gone",
             Self::Fill => "inflight ÷ (BtlBw×minRTT)",
@@ -187,6 +145,7 @@ impl Column {
             Self::BtlBw => "bottleneck; est: not BBR's",
             Self::Rtt => "smoothed / windowed minimum",
             Self::RetransRate => "bytes sent again ÷ sent",
+            Self::RetransTrend => "its last seconds, to 30%",
             Self::Retrans => "segments sent again, total",
             Self::Limit => "what holds it back",
         }
@@ -202,189 +161,35 @@ impl Column {
             Self::Inflight => 9,
             // «12.3 Mbit/s»; «0.042/0.038».
             Self::Throughput | Self::Pacing | Self::Rtt => 11,
-            // «<0.01%».
+            // «<.01%» and the mark of a spike.
             Self::Cwnd | Self::RetransRate => 6,
-            Self::Cc | Self::Fill | Self::Retrans => 8,
             Self::Limit => 7,
+            Self::Cc
+            | Self::Fill
+            | Self::Retrans
+            | Self::Dev
+            | Self::Trend
+            | Self::RetransTrend => 8,
             // «PROBE_BW:CRUISE», «12.3 Mbit/s est».
             Self::Phase | Self::BtlBw => 15,
         }
     }
 
     pub fn right(self) -> bool {
-        self as usize >= Self::Throughput as usize && self != Self::Limit
-    }
-
-    /// What the cell says.
-    pub fn cell(self, row: &Row, width: usize) -> String {
-        match self {
-            Self::State => state(row.flow),
-            Self::Local => cut_address(&row.flow.local().to_string(), width),
-            Self::Remote => cut_address(&row.flow.remote().to_string(), width),
-            Self::Process => known(process(row.flow)),
-            Self::Cc => known(algorithm(row.flow)),
-            Self::Phase => known(phase(row.flow)),
-            Self::Qdisc => known(qdisc(row.model, row.flow)),
-            Self::Throughput => known(row.figures.throughput_bps.map(units::rate)),
-            Self::Cwnd => known(row.sample().map(|s| s.cwnd.to_string())),
-            Self::Inflight => known(row.figures.inflight_bytes.map(units::size)),
-            Self::Fill => known(row.figures.bdp_fill.map(units::percent)),
-            Self::Pacing => known(row.sample().map(|s| match s.pacing_rate {
-                Limit::Finite(rate) => units::rate(units::bits(rate)),
-                Limit::Unlimited => UNLIMITED.to_owned(),
-            })),
-            Self::BtlBw => known(row.figures.btlbw.map(|b| {
-                let rate = units::rate(units::bits(b.bytes_per_s));
-                // Room for the mark also where there is none: rates stand under each other.
-                if b.estimated {
-                    format!("{rate} est")
-                } else {
-                    format!("{rate}    ")
-                }
-            })),
-            Self::Rtt => rtt(row.flow),
-            Self::RetransRate => known(row.figures.retrans_rate.map(units::percent)),
-            Self::Retrans => known(row.sample().map(|s| s.retrans.to_string())),
-            Self::Limit => match row.figures.limit {
-                LimitedBy::Unknown => UNKNOWN.to_owned(),
-                limit => limit.as_str().to_owned(),
-            },
-        }
-    }
-
-    /// What `flow` is sorted by; `None` = unknown. Figures are made only where they are needed.
-    pub fn key<'a>(self, model: &Model, flow: &'a Flow) -> Option<SortKey<'a>> {
-        // Numbers sort as numbers (TRAPS 27).
-        let whole = |value: Option<u64>| value.map(|v| v as f64);
-        let row = || Row::new(model, flow);
-        let text = match self {
-            Self::Local => return Some(SortKey::Address(flow.local())),
-            Self::Remote => return Some(SortKey::Address(flow.remote())),
-            Self::State => Some(state(flow)),
-            Self::Process => {
-                let first = flow.owners()?.first()?;
-                return Some(SortKey::Process(&first.comm, first.pid));
-            }
-            Self::Cc => algorithm(flow),
-            Self::Phase => phase(flow),
-            Self::Qdisc => qdisc(model, flow),
-            Self::Limit => Some(self.cell(&row(), 0)),
-            _ => {
-                let sample = flow.sample();
-                let number = match self {
-                    Self::Throughput => whole(model.throughput_bps(flow)),
-                    Self::Inflight => whole(flow.inflight_bytes()),
-                    Self::BtlBw => whole(model.btlbw(flow).map(|b| b.bytes_per_s)),
-                    Self::Fill => row().figures.bdp_fill,
-                    Self::RetransRate => row().figures.retrans_rate,
-                    Self::Cwnd => sample.map(|s| f64::from(s.cwnd)),
-                    Self::Rtt => sample.and_then(|s| s.srtt_us).map(f64::from),
-                    Self::Retrans => sample.map(|s| f64::from(s.retrans)),
-                    _ => sample.map(|s| match s.pacing_rate {
-                        Limit::Finite(rate) => rate as f64,
-                        Limit::Unlimited => f64::INFINITY,
-                    }),
-                };
-                return number.map(SortKey::Number);
-            }
-        };
-        text.filter(|text| text != UNKNOWN).map(SortKey::Text)
-    }
-}
-
-/// What rows are ordered by.
-#[derive(Clone, Debug, PartialEq)]
-pub enum SortKey<'a> {
-    Number(f64),
-    /// By name, then by number.
-    Process(&'a str, u32),
-    Text(String),
-    Address(SocketAddr),
-}
-
-impl SortKey<'_> {
-    /// Ascending. Keys of one column are of one kind.
-    pub fn compare(&self, other: &Self) -> Ordering {
-        match (self, other) {
-            (Self::Number(a), Self::Number(b)) => a.total_cmp(b),
-            (Self::Text(a), Self::Text(b)) => a.cmp(b),
-            (Self::Process(a, a_pid), Self::Process(b, b_pid)) => a.cmp(b).then(a_pid.cmp(b_pid)),
-            (Self::Address(a), Self::Address(b)) => a.cmp(b),
-            _ => Ordering::Equal,
-        }
-    }
-}
-
-/// A flow with its figures.
-#[derive(Debug)]
-pub struct Row<'a> {
-    pub model: &'a Model,
-    pub flow: &'a Flow,
-    pub figures: Figures,
-}
-
-impl<'a> Row<'a> {
-    pub fn new(model: &'a Model, flow: &'a Flow) -> Self {
-        Self {
-            model,
-            flow,
-            figures: model.figures(flow),
-        }
-    }
-
-    fn sample(&self) -> Option<&Sample> {
-        self.flow.sample()
-    }
-}
-
-fn state(flow: &Flow) -> String {
-    match flow.state() {
-        _ if flow.is_closed() => "closed".to_owned(),
-        // Its first event was lost.
-        TcpState::Unknown(_) => UNKNOWN.to_owned(),
-        state => state.as_str().to_owned(),
-    }
-}
-
-fn qdisc(model: &Model, flow: &Flow) -> Option<String> {
-    model.qdisc_of(flow).map(|qdisc| qdisc.kind)
-}
-
-fn process(flow: &Flow) -> Option<String> {
-    let owners = flow.owners()?;
-    let first = owners.first()?;
-    Some(match owners.len() {
-        1 => format!("{}/{}", first.comm, first.pid),
-        more => format!("{}/{}+{}", first.comm, first.pid, more - 1),
-    })
-}
-
-fn algorithm(flow: &Flow) -> Option<String> {
-    let attributes = flow.attributes()?;
-    Some(match &attributes.cc_version {
-        Some(version) => format!("{}/{version}", attributes.cc_name),
-        None => attributes.cc_name.clone(),
-    })
-}
-
-fn phase(flow: &Flow) -> Option<String> {
-    match flow.sample()?.cc.as_ref()? {
-        CcState::Bbr(bbr) => {
-            let phase = bbr.phase?.as_str();
-            Some(match bbr.sub_phase {
-                Some(sub) => format!("{phase}:{}", sub.as_str()),
-                None => phase.to_owned(),
-            })
-        }
-        CcState::Cubic(_) | CcState::Dctcp(_) => None,
-    }
-}
-
-fn rtt(flow: &Flow) -> String {
-    let ms = |us: Option<u32>| known(us.map(|us| units::ms(us.into())));
-    match flow.sample().map(|s| (s.srtt_us, s.min_rtt_us)) {
-        None | Some((None, None)) => UNKNOWN.to_owned(),
-        Some((srtt, min)) => format!("{}/{}", ms(srtt), ms(min)),
+        matches!(
+            self,
+            Self::Throughput
+                | Self::Trend
+                | Self::Cwnd
+                | Self::Inflight
+                | Self::Fill
+                | Self::Pacing
+                | Self::BtlBw
+                | Self::Rtt
+                | Self::RetransRate
+                | Self::RetransTrend
+                | Self::Retrans
+        )
     }
 }
 
@@ -394,45 +199,20 @@ mod tests {
 
     use super::*;
 
-    fn columns(width: usize, first: Column) -> Vec<Column> {
-        let placed = Column::placed(width, first);
-        placed.iter().map(|p| p.column).collect()
-    }
-
-    #[test]
-    fn what_fits_grows_with_the_width_and_keeps_the_order() {
-        for first in Column::ALL {
-            let mut before = 0;
-            for width in 0..400 {
-                let placed = Column::placed(width, first);
-                assert!(placed.len() >= before);
-                assert!(placed.is_sorted_by(|a, b| a.x + a.width + GAP == b.x));
-                assert!(placed.is_sorted_by_key(|p| p.column as usize));
-                if let Some(last) = placed.last() {
-                    assert!(last.x + last.width <= width);
-                    assert!(columns(width, first).contains(&first), "{first:?} is seen");
-                }
-                before = placed.len();
-            }
-            assert_eq!(before, Column::ALL.len());
-        }
-    }
-
-    #[test]
-    fn eighty_columns_show_what_matters_most() {
-        use Column::{Cc, Cwnd, Inflight, Remote, RetransRate, Rtt, State, Throughput};
-        let at_80 = [State, Remote, Cc, Throughput, Cwnd, Rtt, RetransRate];
-        assert_eq!(columns(80, Throughput), at_80);
-        let at_60 = [Remote, Throughput, Cwnd, Rtt, RetransRate];
-        assert_eq!(columns(60, Throughput), at_60);
-        assert!(columns(80, Inflight).contains(&Inflight));
-    }
-
     #[test]
     fn a_heading_has_room_for_its_arrow() {
         for column in Column::ALL {
             let heading = column.heading().width();
             assert!(heading < column.width(), "{column:?}");
         }
+    }
+
+    #[test]
+    fn names_are_names() {
+        for (place, column) in Column::ALL.into_iter().enumerate() {
+            assert_eq!(column as usize, place);
+            assert_eq!(Column::from_name(column.name()), Some(column));
+        }
+        assert_eq!(Column::from_name("State"), None);
     }
 }

@@ -29,6 +29,35 @@ pub enum Action {
     SortLeft,
     SortRight,
     Invert,
+    /// Looks for text in the table.
+    Search,
+    NextMatch,
+    PreviousMatch,
+    Filter,
+    Group,
+    Fold,
+    FoldAll,
+    /// Opens or closes the list of columns.
+    Columns,
+    Pause,
+    /// Gives the mouse to the terminal, or takes it.
+    Mouse,
+    // Of the line one types in.
+    Accept,
+    Cancel,
+    Erase,
+    EraseWord,
+    EraseAll,
+    CursorLeft,
+    CursorRight,
+    CursorStart,
+    CursorEnd,
+    // Of the list of columns.
+    Toggle,
+    ShiftUp,
+    ShiftDown,
+    SortByThis,
+    Reset,
 }
 
 /// Where a key means something.
@@ -37,17 +66,22 @@ pub enum Context {
     /// On every page.
     Anywhere,
     On(Page),
+    /// In the line one types in: all other keys are text.
+    Prompt,
+    /// In the list of columns.
+    Chooser,
 }
 
 impl Context {
     /// Where one can be.
     pub fn places() -> impl Iterator<Item = Self> {
-        Page::ALL.into_iter().map(Self::On)
+        let pages = Page::ALL.into_iter().map(Self::On);
+        pages.chain([Self::Chooser, Self::Prompt])
     }
 
     /// Whether a key of `row` means something here.
     pub fn takes(self, row: Self) -> bool {
-        row == self || row == Self::Anywhere
+        row == self || (row == Self::Anywhere && matches!(self, Self::On(_)))
     }
 
     /// As the help page has it.
@@ -55,6 +89,8 @@ impl Context {
         match self {
             Self::Anywhere => "Keys".to_owned(),
             Self::On(page) => format!("Keys on the page of {}", page.name()),
+            Self::Prompt => "Keys while typing".to_owned(),
+            Self::Chooser => "Keys in the list of columns".to_owned(),
         }
     }
 }
@@ -104,6 +140,7 @@ impl Key {
             Self::Code(KeyCode::Down) => "↓".to_owned(),
             Self::Code(KeyCode::Left) => "←".to_owned(),
             Self::Code(KeyCode::Right) => "→".to_owned(),
+            Self::Code(KeyCode::Backspace) => "BkSp".to_owned(),
             Self::Code(KeyCode::PageUp) => "PgUp".to_owned(),
             Self::Code(KeyCode::PageDown) => "PgDn".to_owned(),
             Self::Code(code) => format!("{code:?}"),
@@ -179,7 +216,9 @@ impl Keymap {
         let (always, anywhere): (Vec<&Row>, Vec<&Row>) = self
             .rows
             .iter()
-            .filter(|row| row.binding.context == Context::Anywhere)
+            .filter(|row| {
+                row.binding.context == Context::Anywhere && context.takes(Context::Anywhere)
+            })
             .partition(|row| matches!(row.binding.action, Action::Quit | Action::Go(Page::Help)));
         let own = self
             .rows

@@ -32,10 +32,25 @@ fn stack<const N: usize>(heights: [usize; N]) -> [Band; N] {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     pub header: Band,
+    /// The blank line under it: says which filter and grouping are in force.
+    pub modes: Band,
     /// The page's own.
     pub body: Band,
     pub status: Band,
+    /// What one types in.
+    pub prompt: Band,
     pub footer: Band,
+}
+
+/// What a page has to show beside its own.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wants {
+    /// Lines of the header.
+    pub header: usize,
+    /// Something does not work here.
+    pub status: bool,
+    /// Lines of what one types in.
+    pub prompt: usize,
 }
 
 impl Layout {
@@ -48,18 +63,28 @@ impl Layout {
         }
     }
 
-    /// `header`: the lines there are for it. `status`: something does not work here.
-    pub fn new(height: usize, header: usize, status: bool) -> Self {
-        let header = header.min(Self::header_room(height));
+    pub fn new(height: usize, wants: Wants) -> Self {
+        let header = wants.header.min(Self::header_room(height));
         let blank = usize::from(header > 0 && height >= ROOMY);
         let footer = usize::from(height >= FOOTED);
-        let status = usize::from(status && height >= ROOMY);
-        let body = height.saturating_sub(header + blank + status + footer);
-        let [header, _, body, status, footer] = stack([header, blank, body, status, footer]);
+        let status = usize::from(wants.status && height >= ROOMY);
+        // One who types sees what: before all else but the header's first line.
+        let prompt = wants
+            .prompt
+            .min(height.saturating_sub(header + blank + footer));
+        let taken = header + blank + status + prompt + footer;
+        let (status, body) = match height.checked_sub(taken) {
+            Some(body) => (status, body),
+            None => (0, 0),
+        };
+        let bands = stack([header, blank, body, status, prompt, footer]);
+        let [header, modes, body, status, prompt, footer] = bands;
         Self {
             header,
+            modes,
             body,
             status,
+            prompt,
             footer,
         }
     }
@@ -96,15 +121,24 @@ impl FlowsLayout {
 mod tests {
     use super::*;
 
+    fn wants(header: usize, status: bool, prompt: usize) -> Wants {
+        Wants {
+            header,
+            status,
+            prompt,
+        }
+    }
+
     #[test]
     fn bands_never_leave_the_screen_nor_cover_each_other() {
         for height in 0..100 {
             for header in 0..10 {
-                for status in [false, true] {
-                    let l = Layout::new(height, header, status);
-                    let bands = [l.header, l.body, l.status, l.footer];
+                for (status, prompt) in [(false, 0), (true, 0), (false, 2), (true, 1)] {
+                    let l = Layout::new(height, wants(header, status, prompt));
+                    let bands = [l.header, l.modes, l.body, l.status, l.prompt, l.footer];
                     assert!(bands.is_sorted_by(|a, b| a.at + a.height <= b.at));
-                    assert!(l.footer.at + l.footer.height <= height);
+                    assert!(l.footer.at + l.footer.height <= height, "{height} {l:?}");
+                    assert!(height < 3 || prompt == 0 || l.prompt.height > 0);
                     for detail in 0..6 {
                         let f = FlowsLayout::new(height, l.body.height, detail);
                         assert_eq!(f.table.height, f.detail.at);
@@ -117,18 +151,18 @@ mod tests {
 
     #[test]
     fn a_low_screen_keeps_one_line_of_header_and_the_flows() {
-        let low = Layout::new(ROOMY - 1, 5, true);
+        let low = Layout::new(ROOMY - 1, wants(5, true, 0));
         assert_eq!(low.header.height, 1);
         assert_eq!(low.status.height, 0);
         let flows = FlowsLayout::new(ROOMY - 1, low.body.height, 4);
         assert_eq!(flows.detail.height, 0);
         assert_eq!(flows.page(), ROOMY - 1 - 1 - 1 - 1);
-        assert_eq!(Layout::new(FOOTED - 1, 5, true).footer.height, 0);
+        assert_eq!(Layout::new(FOOTED - 1, wants(5, true, 0)).footer.height, 0);
     }
 
     #[test]
     fn eighty_by_twenty_four_has_everything() {
-        let l = Layout::new(24, 3, true);
+        let l = Layout::new(24, wants(3, true, 0));
         assert_eq!(l.header.height, 3);
         assert_eq!(l.body.at, 4);
         assert_eq!(l.status, Band { at: 22, height: 1 });
@@ -142,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_page_without_a_header_begins_at_the_top() {
-        let l = Layout::new(24, 0, false);
+        let l = Layout::new(24, Wants::default());
         assert_eq!(l.body, Band { at: 0, height: 23 });
     }
 }

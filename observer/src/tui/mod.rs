@@ -21,6 +21,7 @@ pub mod columns;
 mod format;
 mod keys;
 mod layout;
+mod look;
 mod page;
 mod run;
 mod state;
@@ -34,20 +35,26 @@ use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr as _;
 
 pub use keys::{Action, Context, Key, Keymap};
+pub use look::Look;
 pub use page::Page;
 pub use run::{Options, TuiError, run};
-pub use state::{Effect, Shows, ViewState};
+pub use state::flows::Line as TableLine;
+pub use state::group::Grouping;
+pub use state::{Effect, Mouse, Paused, Shows, ViewState};
 pub use terminal::is_terminal;
 pub use theme::{Marker, Theme, ThemeName};
 
 use crate::model::Model;
-use layout::Layout;
+use layout::{Layout, Wants};
 
 /// What stands where on every page.
 struct Plan {
     layout: Layout,
     header: Vec<Line<'static>>,
+    /// Filter, search, grouping.
+    modes: Option<Line<'static>>,
     status: Option<Line<'static>>,
+    prompt: Vec<Line<'static>>,
     /// The page's own place.
     body: Rect,
 }
@@ -64,11 +71,20 @@ impl Plan {
         } else {
             (Vec::new(), None)
         };
-        let layout = Layout::new(height, header.len(), status.is_some());
+        let prompt = view::prompt::lines(state, width);
+        let wants = Wants {
+            header: header.len(),
+            status: status.is_some(),
+            prompt: prompt.len(),
+        };
+        let layout = Layout::new(height, wants);
+        let modes = (state.page() == Page::Flows).then(|| view::header::modes(state, width));
         Self {
             layout,
             header,
+            modes: modes.flatten(),
             status,
+            prompt,
             body: view::rect(area, layout.body),
         }
     }
@@ -84,7 +100,9 @@ impl ViewState {
         match self.page() {
             Page::Flows => {
                 let (layout, _) = view::flows::plan(model, self, usize::from(area.height), body);
-                self.flows.scroll(layout.page());
+                let table = view::rect(body, layout.table);
+                self.flows.scroll(table, layout.page());
+                self.flows.seek(model, self.theme.marker);
             }
             Page::Help => {
                 let lines = view::help::lines(model, self, usize::from(body.width)).len();
@@ -102,8 +120,10 @@ pub fn draw(model: &Model, state: &ViewState, source: &str, frame: &mut Frame) {
     let buffer = frame.buffer_mut();
     view::put(plan.header, view::rect(area, layout.header), buffer);
     view::page(model, state, plan.body, buffer);
-    let status = plan.status.into_iter().collect();
-    view::put(status, view::rect(area, layout.status), buffer);
+    let lines = |line: Option<Line<'static>>| line.into_iter().collect::<Vec<_>>();
+    view::put(lines(plan.modes), view::rect(area, layout.modes), buffer);
+    view::put(lines(plan.status), view::rect(area, layout.status), buffer);
+    view::put(plan.prompt, view::rect(area, layout.prompt), buffer);
     let place = match state.page() {
         Page::Help => view::help::place(model, state, plan.body),
         Page::Flows => None,

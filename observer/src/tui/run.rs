@@ -1,19 +1,24 @@
 //! The loop: batches, keys, signals and the drawing ticker, one at a time.
 
 use std::io;
+use std::sync::OnceLock;
 use std::time::Duration;
 
-use crossterm::event::{Event as Input, EventStream, KeyEventKind};
+use crossterm::event::{
+    Event as Input, EventStream, KeyEventKind, MouseButton, MouseEvent, MouseEventKind,
+};
 use futures::StreamExt as _;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::keys::Key;
-use super::state::{Effect, Shows, ViewState};
+use super::look::Look;
+use super::state::{Effect, Mouse, Paused, Shows, ViewState};
 use super::terminal::Screen;
 use super::theme::Theme;
 use super::{draw, view};
 use crate::model::Model;
 use crate::source::{Source, SourceError};
+use crate::units::Mono;
 
 /// Calm: four times a second is what the eye follows.
 const DRAW_EVERY: Duration = Duration::from_millis(250);
@@ -53,7 +58,9 @@ pub async fn run(source: &mut impl Source, options: &Options) -> Result<Model, T
         signal(SignalKind::quit())?,
     ];
     let mut continued = signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?;
-    let mut screen = Screen::take()?;
+    let wall_offset_ns = source.info().wall_offset_ns;
+    let mut look = Look::default();
+    let mut screen = Screen::take(state.clicks.taken)?;
     let mut input = EventStream::new();
     let mut ticker = tokio::time::interval(DRAW_EVERY);
     ticker.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -76,6 +83,10 @@ pub async fn run(source: &mut impl Source, options: &Options) -> Result<Model, T
             read = input.next() => match read {
                 Some(Ok(read)) => match react(&read, &mut state, &mut screen)? {
                     Reaction::Quit => break,
+                    Reaction::Pause => {
+                        look.toggle(&model);
+                        true
+                    }
                     Reaction::Draw => true,
                     Reaction::Nothing => false,
                 },
@@ -103,9 +114,15 @@ pub async fn run(source: &mut impl Source, options: &Options) -> Result<Model, T
             },
         };
         if now {
+            let shown = look.at(&model);
+            state.paused = look.is_frozen().then(|| Paused {
+                at: shown.now(),
+                clock: wall_offset_ns.and_then(|offset| clock(shown.now(), offset)),
+                ago: model.now().since(shown.now()),
+            });
             screen.terminal.draw(|frame| {
-                state.prepare(&model, &*options.shows, frame.area());
-                draw(&model, &state, name, frame);
+                state.prepare(shown, &*options.shows, frame.area());
+                draw(shown, &state, name, frame);
             })?;
             dirty = false;
         }
@@ -113,8 +130,17 @@ pub async fn run(source: &mut impl Source, options: &Options) -> Result<Model, T
     Ok(model)
 }
 
+/// `21:03:07` by the wall's clock here.
+fn clock(at: Mono, wall_offset_ns: i64) -> Option<String> {
+    let wall = i128::from(at.0) + i128::from(wall_offset_ns);
+    let wall = jiff::Timestamp::from_nanosecond(wall).ok()?;
+    let here = wall.to_zoned(jiff::tz::TimeZone::system());
+    Some(here.strftime("%H:%M:%S").to_string())
+}
+
 enum Reaction {
     Quit,
+    Pause,
     Draw,
     Nothing,
 }
@@ -123,6 +149,17 @@ fn react(read: &Input, state: &mut ViewState, screen: &mut Screen) -> io::Result
     let key = match read {
         Input::Key(key) if key.kind != KeyEventKind::Release => Key::of(*key),
         Input::Resize(..) => return Ok(Reaction::Draw),
+        Input::Paste(text) => {
+            state.paste(text);
+            return Ok(Reaction::Draw);
+        }
+        Input::Mouse(event) => {
+            let Some(mouse) = mouse(*event) else {
+                return Ok(Reaction::Nothing);
+            };
+            state.mouse(mouse, since_start());
+            return Ok(Reaction::Draw);
+        }
         _ => return Ok(Reaction::Nothing),
     };
     let Some(effect) = state.key(key) else {
@@ -132,9 +169,34 @@ fn react(read: &Input, state: &mut ViewState, screen: &mut Screen) -> io::Result
         Some(Effect::Quit) => return Ok(Reaction::Quit),
         Some(Effect::Redraw) => screen.redraw()?,
         Some(Effect::Suspend) => screen.suspend()?,
+        Some(Effect::Pause) => return Ok(Reaction::Pause),
+        Some(Effect::Mouse(taken)) => screen.mouse(taken)?,
         None => {}
     }
     Ok(Reaction::Draw)
+}
+
+/// What we have a use for.
+fn mouse(event: MouseEvent) -> Option<Mouse> {
+    match event.kind {
+        MouseEventKind::Down(MouseButton::Left) => Some(Mouse::Click {
+            x: event.column,
+            y: event.row,
+        }),
+        MouseEventKind::ScrollUp => Some(Mouse::WheelUp),
+        MouseEventKind::ScrollDown => Some(Mouse::WheelDown),
+        _ => None,
+    }
+}
+
+/// A clock for what a hand does.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "double clicks are of the hand, not of the events"
+)]
+fn since_start() -> Duration {
+    static START: OnceLock<tokio::time::Instant> = OnceLock::new();
+    START.get_or_init(tokio::time::Instant::now).elapsed()
 }
 
 /// This process's CPU time between two looks, share of all cores.

@@ -5,6 +5,9 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossterm::cursor::{Hide, Show};
+use crossterm::event::{
+    DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture,
+};
 use crossterm::execute;
 use crossterm::terminal::{
     Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
@@ -23,12 +26,14 @@ pub fn is_terminal() -> bool {
 /// The terminal while it is ours. Dropping it gives it back.
 #[derive(Debug)]
 pub struct Screen {
+    /// Clicks come to us, not to the terminal's own selection.
+    mouse: bool,
     pub terminal: Terminal<CrosstermBackend<Stdout>>,
 }
 
 impl Screen {
     /// Takes the terminal. A panic gives it back before its message is printed.
-    pub fn take() -> io::Result<Self> {
+    pub fn take(mouse: bool) -> io::Result<Self> {
         HOOK.call_once(|| {
             let before = std::panic::take_hook();
             std::panic::set_hook(Box::new(move |info| {
@@ -36,14 +41,25 @@ impl Screen {
                 before(info);
             }));
         });
-        enter()?;
+        enter(mouse)?;
         let terminal = Terminal::new(CrosstermBackend::new(stdout()));
         if terminal.is_err() {
             give_back();
         }
         Ok(Self {
+            mouse,
             terminal: terminal?,
         })
+    }
+
+    /// Takes the mouse, or leaves it to the terminal, so that text can be selected.
+    pub fn mouse(&mut self, taken: bool) -> io::Result<()> {
+        self.mouse = taken;
+        if taken {
+            execute!(stdout(), EnableMouseCapture)
+        } else {
+            execute!(stdout(), DisableMouseCapture)
+        }
     }
 
     /// Stops the process group as Ctrl-Z does in a shell: a script around us stops too. Returns when it is continued, or
@@ -57,7 +73,7 @@ impl Screen {
     /// Takes the terminal again, whatever was done to it.
     pub fn resume(&mut self) -> io::Result<()> {
         give_back();
-        enter()?;
+        enter(self.mouse)?;
         self.redraw()
     }
 
@@ -76,16 +92,31 @@ impl Drop for Screen {
     }
 }
 
-fn enter() -> io::Result<()> {
+fn enter(mouse: bool) -> io::Result<()> {
     enable_raw_mode()?;
     TAKEN.store(true, Ordering::SeqCst);
-    execute!(stdout(), EnterAlternateScreen, Hide).inspect_err(|_| give_back())
+    let entered = execute!(stdout(), EnterAlternateScreen, EnableBracketedPaste, Hide);
+    let entered = entered.and_then(|()| {
+        if mouse {
+            execute!(stdout(), EnableMouseCapture)
+        } else {
+            Ok(())
+        }
+    });
+    entered.inspect_err(|_| give_back())
 }
 
 /// Does what can be done; twice is no harm.
 fn give_back() {
     if TAKEN.swap(false, Ordering::SeqCst) {
-        let _ = execute!(stdout(), LeaveAlternateScreen, Show);
+        // Leaving the mouse where it was never taken is no harm either.
+        let _ = execute!(
+            stdout(),
+            DisableMouseCapture,
+            DisableBracketedPaste,
+            LeaveAlternateScreen,
+            Show
+        );
         let _ = disable_raw_mode();
     }
 }

@@ -6,7 +6,7 @@ use super::Key::{Char, Code, Ctrl};
 use super::{Action, Binding, Context, Key};
 use crate::tui::page::Page;
 
-use Context::Anywhere;
+use Context::{Anywhere, Chooser, Prompt};
 const FLOWS: Context = Context::On(Page::Flows);
 
 /// All keys.
@@ -31,9 +31,29 @@ pub const BINDINGS: &[Binding] = &[
             "sort by column right",
         )
         .footer("sort"),
-    row(FLOWS, Action::Invert, "invert")
-        .on(&[Char('I')], "turn the order round")
-        .footer("invert"),
+    row(FLOWS, Action::Invert, "invert").on(&[Char('I')], "turn the order round"),
+    row(FLOWS, Action::Search, "search")
+        .on(&[Char('/'), Code(KeyCode::F(3))], "search the rows")
+        .footer("search"),
+    row(FLOWS, Action::NextMatch, "next-match").on(&[Char('n')], "next that matches"),
+    row(FLOWS, Action::PreviousMatch, "previous-match").on(&[Char('N')], "the one before"),
+    row(FLOWS, Action::Filter, "filter")
+        .on(
+            &[Char('f'), Char('\\'), Code(KeyCode::F(4))],
+            "filter by the words of ss",
+        )
+        .footer("filter"),
+    row(FLOWS, Action::Group, "group")
+        .on(&[Char('g')], "group by the next thing")
+        .footer("group"),
+    row(FLOWS, Action::Fold, "fold").on(&[Char('-'), Char('+')], "fold this group"),
+    row(FLOWS, Action::FoldAll, "fold-all").on(&[Char('*')], "fold all groups"),
+    row(FLOWS, Action::Columns, "columns")
+        .on(&[Char('c'), Code(KeyCode::F(2))], "choose columns")
+        .footer("columns"),
+    row(Anywhere, Action::Pause, "pause")
+        .on(&[Char(' ')], "pause, go on")
+        .footer("pause"),
     row(Anywhere, Action::Up, "up")
         .on(&[Code(KeyCode::Up), Char('k')], "one line up")
         .footer("move"),
@@ -47,8 +67,69 @@ pub const BINDINGS: &[Binding] = &[
     row(Anywhere, Action::HalfDown, "half-down").on(&[Ctrl('d')], "half a page down"),
     row(Anywhere, Action::First, "first").on(&[Code(KeyCode::Home)], "to the first"),
     row(Anywhere, Action::Last, "last").on(&[Code(KeyCode::End), Char('G')], "to the last"),
+    row(Anywhere, Action::Mouse, "mouse").on(&[Char('m')], "mouse: ours, terminal's"),
     row(Anywhere, Action::Redraw, "redraw").on(&[Ctrl('l')], "draw anew"),
     row(Anywhere, Action::Suspend, "suspend").on(&[Ctrl('z')], "to the shell"),
+    row(Chooser, Action::Toggle, "toggle")
+        .on(
+            &[Char(' '), Code(KeyCode::Enter), Char('x')],
+            "show it, hide it",
+        )
+        .footer("show"),
+    row(Chooser, Action::ShiftUp, "shift-up")
+        .on(&[Char('K'), Char('<')], "further left")
+        .footer("order"),
+    row(Chooser, Action::ShiftDown, "shift-down")
+        .on(&[Char('J'), Char('>')], "further right")
+        .footer("order"),
+    row(Chooser, Action::SortByThis, "sort-by-this")
+        .on(&[Char('s')], "sort by it")
+        .footer("sort"),
+    row(Chooser, Action::Reset, "reset")
+        .on(&[Char('r')], "as at first")
+        .footer("reset"),
+    row(Chooser, Action::Columns, "columns")
+        .on(
+            &[
+                Code(KeyCode::Esc),
+                Char('c'),
+                Char('q'),
+                Code(KeyCode::F(2)),
+            ],
+            "done",
+        )
+        .footer("done"),
+    row(Chooser, Action::Up, "up").on(&[Code(KeyCode::Up), Char('k')], "one line up"),
+    row(Chooser, Action::Down, "down").on(&[Code(KeyCode::Down), Char('j')], "one line down"),
+    row(Chooser, Action::PageUp, "page-up").on(&[Code(KeyCode::PageUp)], "half the list up"),
+    row(Chooser, Action::PageDown, "page-down")
+        .on(&[Code(KeyCode::PageDown)], "half the list down"),
+    row(Chooser, Action::First, "first").on(&[Code(KeyCode::Home)], "to the first"),
+    row(Chooser, Action::Last, "last").on(&[Code(KeyCode::End)], "to the last"),
+    row(Chooser, Action::Quit, "quit").on(&[Ctrl('c'), Code(KeyCode::F(10))], "quit"),
+    row(Chooser, Action::Redraw, "redraw").on(&[Ctrl('l')], "draw anew"),
+    row(Chooser, Action::Suspend, "suspend").on(&[Ctrl('z')], "to the shell"),
+    row(Prompt, Action::Accept, "accept")
+        .on(&[Code(KeyCode::Enter)], "keep it")
+        .footer("keep"),
+    row(Prompt, Action::Cancel, "cancel")
+        .on(&[Code(KeyCode::Esc), Ctrl('c')], "as before")
+        .footer("as before"),
+    row(Prompt, Action::Erase, "erase")
+        .on(&[Code(KeyCode::Backspace), Ctrl('h')], "erase one before"),
+    row(Prompt, Action::EraseWord, "erase-word").on(&[Ctrl('w')], "erase the word before"),
+    row(Prompt, Action::EraseAll, "erase-all")
+        .on(&[Ctrl('u')], "erase all before")
+        .footer("erase"),
+    row(Prompt, Action::CursorLeft, "cursor-left")
+        .on(&[Code(KeyCode::Left), Ctrl('b')], "one left"),
+    row(Prompt, Action::CursorRight, "cursor-right")
+        .on(&[Code(KeyCode::Right), Ctrl('f')], "one right"),
+    row(Prompt, Action::CursorStart, "cursor-start")
+        .on(&[Code(KeyCode::Home), Ctrl('a')], "to the beginning"),
+    row(Prompt, Action::CursorEnd, "cursor-end").on(&[Code(KeyCode::End), Ctrl('e')], "to the end"),
+    row(Prompt, Action::Redraw, "redraw").on(&[Ctrl('l')], "draw anew"),
+    row(Prompt, Action::Suspend, "suspend").on(&[Ctrl('z')], "to the shell"),
 ];
 
 const fn row(context: Context, action: Action, name: &'static str) -> Binding {

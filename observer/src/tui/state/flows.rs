@@ -1,102 +1,417 @@
-//! The flow table's order and selection.
+//! The flow table: which flows, in which order, and where the selection is.
 
-use std::cmp::Ordering;
+use std::collections::HashSet;
 
+use ratatui::layout::Rect;
+
+use super::chooser::{Chooser, Chosen};
+use super::group::{Group, GroupName, Grouping, divide};
 use super::{Action, Move, Shows, movement};
-use crate::event::FlowId;
-use crate::model::Model;
-use crate::tui::columns::Column;
+use crate::event::{DeviceId, FlowId};
+use crate::filter::{Facts, Filter};
+use crate::model::{Flow, Model};
+use crate::tui::columns::{Choice, Column, Placed, Row, SortKey, compare};
+use crate::tui::theme::Marker;
+
+/// A line of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Line {
+    Flow(FlowId),
+    /// The totals of a group, by its place in [`FlowsState::groups`].
+    Group(usize),
+}
+
+/// What one pass over all flows finds.
+#[derive(Clone, Debug, Default)]
+pub struct Census {
+    /// Flows shown that are not closed.
+    pub open: usize,
+    /// Devices that flows leave by.
+    pub devices: Vec<DeviceId>,
+    /// Algorithms in use.
+    pub ccs: Vec<String>,
+}
+
+/// A search that waits for the flows to be in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seek {
+    /// The selected line itself, or the next one.
+    Here,
+    Next,
+    Previous,
+}
 
 /// What the flow table remembers.
 #[derive(Clone, Debug)]
 pub struct FlowsState {
+    pub columns: Choice,
     pub sort: Column,
     pub descending: bool,
-    /// The selection is a flow, not a line: it stays through re-sorting and closing.
+    /// The selection is a flow, not a line: it stays through re-sorting, filtering and closing.
     pub selected: Option<FlowId>,
+    /// The selection is the line of a group.
+    pub selected_group: Option<GroupName>,
     /// First line shown.
     pub offset: usize,
     /// Lines of flows as last drawn.
     pub page: usize,
-    /// Order of the flows as last drawn.
-    pub order: Vec<FlowId>,
-    /// How many of them are not closed.
-    pub open: usize,
+    /// As last drawn.
+    pub lines: Vec<Line>,
+    pub groups: Vec<Group>,
+    pub grouping: Grouping,
+    pub folded: HashSet<GroupName>,
+    pub filter: Option<Filter>,
+    pub search: String,
+    /// The search found nothing.
+    pub not_found: bool,
+    seek: Option<Seek>,
+    pub chooser: Option<Chooser>,
+    pub census: Census,
+    /// The view keeps to the selection; a wheel lets it go.
+    following: bool,
+    /// The table's place as last drawn, and its columns.
+    pub area: Rect,
+    pub placed: Vec<Placed>,
 }
 
 impl Default for FlowsState {
     fn default() -> Self {
         Self {
+            columns: Choice::default(),
             sort: Column::Throughput,
             descending: true,
             selected: None,
+            selected_group: None,
             offset: 0,
             page: 10,
-            order: Vec::new(),
-            open: 0,
+            lines: Vec::new(),
+            groups: Vec::new(),
+            grouping: Grouping::None,
+            folded: HashSet::new(),
+            filter: None,
+            search: String::new(),
+            not_found: false,
+            seek: None,
+            chooser: None,
+            census: Census::default(),
+            following: true,
+            area: Rect::default(),
+            placed: Vec::new(),
         }
     }
 }
 
+/// Taking the model in.
 impl FlowsState {
-    /// Takes the model in: which flows are shown, in which order. What is unknown comes last in either direction; equal
-    /// flows keep their order.
+    /// Which flows are shown, in which order. Equal flows keep their order.
     pub fn arrange(&mut self, model: &Model, shows: &Shows) {
-        let shown = model.flows().filter(|flow| shows(model, flow));
-        let mut open = 0;
-        let mut rows: Vec<_> = shown
-            .map(|flow| {
-                open += usize::from(!flow.is_closed());
-                (self.sort.key(model, flow), flow.id())
-            })
-            .collect();
-        rows.sort_unstable_by(|(a, a_id), (b, b_id)| {
-            let order = match (a, b) {
-                (Some(a), Some(b)) if self.descending => b.compare(a),
-                (Some(a), Some(b)) => a.compare(b),
-                (Some(_), None) => Ordering::Less,
-                (None, Some(_)) => Ordering::Greater,
-                (None, None) => Ordering::Equal,
-            };
-            order.then_with(|| a_id.cmp(b_id))
+        self.census = Census::default();
+        let mut rows: Vec<(Option<SortKey>, &Flow)> = Vec::new();
+        for flow in model.flows() {
+            self.census.take(flow);
+            if !shows(model, flow) || !self.passes(model, flow) {
+                continue;
+            }
+            self.census.open += usize::from(!flow.is_closed());
+            rows.push((self.sort.key(model, flow), flow));
+        }
+        let descending = self.descending;
+        rows.sort_unstable_by(|(a, a_flow), (b, b_flow)| {
+            compare(a.as_ref(), b.as_ref(), descending).then_with(|| a_flow.id().cmp(&b_flow.id()))
         });
-        self.open = open;
-        self.order.clear();
-        self.order.extend(rows.into_iter().map(|(_, id)| id));
+        self.lines.clear();
+        self.groups.clear();
+        if self.grouping == Grouping::None {
+            let lines = rows.iter().map(|(_, flow)| Line::Flow(flow.id()));
+            self.lines.extend(lines);
+        } else {
+            let flows: Vec<&Flow> = rows.into_iter().map(|(_, flow)| flow).collect();
+            self.arrange_groups(model, &flows);
+        }
     }
 
-    /// Which part of the flows is in view.
-    pub fn scroll(&mut self, page: usize) {
+    /// Groups stand in the order of their sums where the column has one, else of their first flows.
+    fn arrange_groups(&mut self, model: &Model, flows: &[&Flow]) {
+        let (groups, of) = divide(model, self.grouping, flows);
+        let mut order: Vec<usize> = (0..groups.len()).collect();
+        if let Some(sum) = sum(self.sort) {
+            let key = |place: usize| sum(&groups[place]).map(SortKey::Number);
+            order.sort_by(|a, b| compare(key(*a).as_ref(), key(*b).as_ref(), self.descending));
+        }
+        let mut members: Vec<Vec<FlowId>> = vec![Vec::new(); groups.len()];
+        for (flow, place) in flows.iter().zip(of) {
+            members[place as usize].push(flow.id());
+        }
+        for place in order {
+            self.lines.push(Line::Group(place));
+            let folded = groups[place]
+                .name
+                .as_ref()
+                .is_some_and(|name| self.folded.contains(name));
+            if !folded {
+                let flows = members[place].iter();
+                self.lines.extend(flows.map(|id| Line::Flow(*id)));
+            }
+        }
+        self.groups = groups;
+    }
+
+    /// As on the command line: a closed flow passes by its expression alone.
+    fn passes(&self, model: &Model, flow: &Flow) -> bool {
+        let Some(filter) = &self.filter else {
+            return true;
+        };
+        let facts = Facts::of(model, flow);
+        if flow.is_closed() {
+            filter.matches_in_any_state(&facts)
+        } else {
+            filter.matches(&facts)
+        }
+    }
+
+    /// Which part of the table is in view in `area`, `page` lines of it.
+    pub fn scroll(&mut self, area: Rect, page: usize) {
+        self.area = area;
+        self.placed = self.columns.placed(usize::from(area.width), self.sort);
         self.page = page.max(1);
         self.follow();
     }
 
+    /// Goes to what is searched for, if that was asked.
+    pub fn seek(&mut self, model: &Model, marker: Marker) {
+        let Some(seek) = self.seek.take() else {
+            return;
+        };
+        self.not_found = false;
+        let total = self.lines.len();
+        if self.search.is_empty() || total == 0 {
+            return;
+        }
+        let from = self.line().unwrap_or(self.offset).min(total - 1);
+        // From here on, round the end, back to here.
+        let found = match seek {
+            Seek::Here => (0..total)
+                .map(|n| (from + n) % total)
+                .find(|line| self.matches(model, *line, marker)),
+            Seek::Next => (1..=total)
+                .map(|n| (from + n) % total)
+                .find(|line| self.matches(model, *line, marker)),
+            Seek::Previous => (1..=total)
+                .map(|n| (from + total - n) % total)
+                .find(|line| self.matches(model, *line, marker)),
+        };
+        match found {
+            Some(line) => self.select(line),
+            None => self.not_found = true,
+        }
+    }
+
+    /// Whether any text of the line that is shown has what is searched for, whatever the case. Text that is cut on the
+    /// screen counts whole.
+    fn matches(&self, model: &Model, line: usize, marker: Marker) -> bool {
+        match self.lines.get(line) {
+            Some(Line::Group(place)) => {
+                let name = self
+                    .groups
+                    .get(*place)
+                    .and_then(|group| group.name.as_ref());
+                name.is_some_and(|name| contains(&name.0, &self.search))
+            }
+            Some(Line::Flow(id)) => {
+                let Some(flow) = model.flow(*id) else {
+                    return false;
+                };
+                let row = Row::new(model, flow, marker);
+                self.placed
+                    .iter()
+                    .filter(|p| !matches!(p.column, Column::Trend | Column::RetransTrend))
+                    .any(|p| contains(&p.column.cell(&row, usize::MAX), &self.search))
+            }
+            None => false,
+        }
+    }
+}
+
+/// The sum that groups are sorted by.
+fn sum(column: Column) -> Option<fn(&Group) -> Option<f64>> {
+    match column {
+        Column::Throughput | Column::Trend => Some(|g| g.throughput_bps.map(|v| v as f64)),
+        Column::Inflight => Some(|g| g.inflight_bytes.map(|v| v as f64)),
+        Column::RetransRate | Column::RetransTrend => Some(Group::retrans_rate),
+        _ => None,
+    }
+}
+
+/// Whether `text` has `part`, whatever the case.
+pub fn contains(text: &str, part: &str) -> bool {
+    !part.is_empty() && text.to_lowercase().contains(&part.to_lowercase())
+}
+
+impl Census {
+    fn take(&mut self, flow: &Flow) {
+        let Some(attributes) = flow.attributes() else {
+            return;
+        };
+        if let Some(device) = attributes.device
+            && !self.devices.contains(&device)
+        {
+            self.devices.push(device);
+        }
+        if !self.ccs.contains(&attributes.cc_name) {
+            self.ccs.push(attributes.cc_name.clone());
+        }
+    }
+}
+
+/// Keys and mouse.
+impl FlowsState {
     /// Line of the selection.
     fn line(&self) -> Option<usize> {
-        let selected = self.selected?;
-        self.order.iter().position(|id| *id == selected)
+        self.lines.iter().position(|line| self.is_selected(*line))
+    }
+
+    pub fn is_selected(&self, line: Line) -> bool {
+        match line {
+            Line::Flow(id) => self.selected_group.is_none() && self.selected == Some(id),
+            Line::Group(place) => {
+                let name = self.groups.get(place).and_then(|g| g.name.as_ref());
+                name.is_some() && self.selected_group.as_ref() == name
+            }
+        }
+    }
+
+    /// Whether `flow` has a line.
+    pub fn is_shown(&self, flow: FlowId) -> bool {
+        self.lines.contains(&Line::Flow(flow))
+    }
+
+    /// The group whose line is selected.
+    pub fn group(&self) -> Option<&Group> {
+        let name = self.selected_group.as_ref()?;
+        self.groups.iter().find(|g| g.name.as_ref() == Some(name))
     }
 
     fn follow(&mut self) {
-        let last = self.order.len().saturating_sub(self.page);
-        if let Some(line) = self.line() {
-            self.offset = self
-                .offset
-                .clamp((line + 1).saturating_sub(self.page), line);
+        let last = self.lines.len().saturating_sub(self.page);
+        if self.following
+            && let Some(line) = self.line()
+        {
+            let first = (line + 1).saturating_sub(self.page);
+            self.offset = self.offset.clamp(first, line);
         }
         self.offset = self.offset.min(last);
     }
 
+    fn select(&mut self, line: usize) {
+        match self.lines.get(line) {
+            Some(Line::Flow(id)) => {
+                self.selected = Some(*id);
+                self.selected_group = None;
+            }
+            Some(Line::Group(place)) => {
+                self.selected = None;
+                self.selected_group = self.groups.get(*place).and_then(|g| g.name.clone());
+            }
+            None => {
+                self.selected = None;
+                self.selected_group = None;
+            }
+        }
+        self.following = true;
+        self.follow();
+    }
+
+    /// Gives a selection back.
+    pub fn reselect(&mut self, flow: Option<FlowId>) {
+        self.selected = flow;
+        self.selected_group = None;
+        self.following = true;
+    }
+
     pub fn update(&mut self, action: Action) {
+        if let Some(mut chooser) = self.chooser.take() {
+            let seen: Vec<Column> = self.placed.iter().map(|p| p.column).collect();
+            match chooser.update(action, &mut self.columns, &seen) {
+                Chosen::Close => return,
+                Chosen::SortBy(column) => self.sort_by(column),
+                Chosen::Nothing => {}
+            }
+            self.chooser = Some(chooser);
+            return;
+        }
         match action {
-            Action::SortLeft => self.sort_by(-1),
-            Action::SortRight => self.sort_by(1),
+            Action::SortLeft => self.sort_by(self.columns.beside(self.sort, -1)),
+            Action::SortRight => self.sort_by(self.columns.beside(self.sort, 1)),
             Action::Invert => self.descending = !self.descending,
+            Action::Columns => self.chooser = Some(Chooser::default()),
+            Action::NextMatch => self.look_for(Seek::Next),
+            Action::PreviousMatch => self.look_for(Seek::Previous),
+            Action::Group => self.group_by(self.grouping.next()),
+            Action::Fold => self.fold(),
+            Action::FoldAll => self.fold_all(),
             action => {
                 if let Some(to) = movement(action, self.page) {
                     self.step(to);
                 }
             }
+        }
+    }
+
+    fn look_for(&mut self, seek: Seek) {
+        self.seek = Some(seek);
+    }
+
+    /// Searches from the selection on, as one types.
+    pub fn search_for(&mut self, text: &str) {
+        text.clone_into(&mut self.search);
+        self.not_found = false;
+        self.look_for(Seek::Here);
+    }
+
+    pub fn group_by(&mut self, grouping: Grouping) {
+        self.grouping = grouping;
+        self.selected_group = None;
+        self.folded.clear();
+        self.following = true;
+    }
+
+    /// Folds or unfolds the group that the selection is in.
+    fn fold(&mut self) {
+        let Some(line) = self.line() else {
+            return;
+        };
+        let above = self.lines[..=line].iter().rev();
+        let place = above.filter_map(|line| match line {
+            Line::Group(place) => Some(*place),
+            Line::Flow(_) => None,
+        });
+        let Some(name) = place
+            .into_iter()
+            .next()
+            .and_then(|place| self.groups.get(place)?.name.clone())
+        else {
+            return;
+        };
+        if !self.folded.remove(&name) {
+            self.folded.insert(name.clone());
+        }
+        self.selected = None;
+        self.selected_group = Some(name);
+    }
+
+    /// Folds all groups, or unfolds them when all are folded.
+    fn fold_all(&mut self) {
+        let names = self.groups.iter().filter_map(|group| group.name.clone());
+        let names: HashSet<GroupName> = names.collect();
+        if names.is_empty() {
+            return;
+        }
+        if names.is_subset(&self.folded) {
+            self.folded.clear();
+        } else {
+            self.folded = names;
+            // A flow whose line went is not what the next key starts from.
+            self.selected = None;
         }
     }
 
@@ -107,16 +422,47 @@ impl FlowsState {
             // Nothing selected yet: the first key selects what is at the top.
             (Move::By(_), None) => self.offset,
         };
-        let line = line.min(self.order.len().saturating_sub(1));
-        self.selected = self.order.get(line).copied();
-        self.follow();
+        self.select(line.min(self.lines.len().saturating_sub(1)));
     }
 
-    fn sort_by(&mut self, columns: isize) {
-        let at = (self.sort as usize).saturating_add_signed(columns);
-        self.sort = Column::ALL[at.min(Column::ALL.len() - 1)];
+    fn sort_by(&mut self, column: Column) {
+        self.sort = column;
         // Numbers are looked at from the top, names from A.
-        self.descending = self.sort.right();
+        self.descending = column.right();
+    }
+
+    /// A click on the table: a heading sorts, a line is selected.
+    pub fn click(&mut self, x: u16, y: u16) {
+        if y < self.area.y || y >= self.area.bottom() {
+            return;
+        }
+        let (x, y) = (
+            usize::from(x.saturating_sub(self.area.x)),
+            usize::from(y - self.area.y),
+        );
+        if y > 0 {
+            let line = self.offset + y - 1;
+            if line < self.lines.len() {
+                self.select(line);
+            }
+            return;
+        }
+        let hit = self
+            .placed
+            .iter()
+            .find(|p| (p.x..p.x + p.width).contains(&x));
+        match hit.map(|p| p.column) {
+            Some(column) if column == self.sort => self.descending = !self.descending,
+            Some(column) => self.sort_by(column),
+            None => {}
+        }
+    }
+
+    /// The wheel moves the view; the selection stays where it is.
+    pub fn wheel(&mut self, lines: isize) {
+        self.following = false;
+        self.offset = self.offset.saturating_add_signed(lines);
+        self.follow();
     }
 }
 
@@ -130,7 +476,7 @@ mod tests {
 
     fn with(order: Vec<FlowId>) -> FlowsState {
         FlowsState {
-            order,
+            lines: order.into_iter().map(Line::Flow).collect(),
             ..FlowsState::default()
         }
     }
@@ -151,13 +497,13 @@ mod tests {
         let mut state = with(ids(40));
         state.update(Action::Last);
         let chosen = state.selected.expect("one");
-        state.order.reverse();
+        state.lines.reverse();
         state.follow();
         assert_eq!((state.selected, state.offset), (Some(chosen), 0));
         // Gone: what is at the top is next.
-        state.order.retain(|id| *id != chosen);
+        state.lines.retain(|line| *line != Line::Flow(chosen));
         state.update(Action::Up);
-        assert_eq!(state.selected, Some(state.order[0]));
+        assert_eq!(state.selected, Some(ids(40)[38]));
     }
 
     #[test]
@@ -173,5 +519,44 @@ mod tests {
         assert_eq!((state.sort, state.descending), (Column::State, false));
         state.update(Action::Invert);
         assert!(state.descending);
+    }
+
+    #[test]
+    fn a_wheel_leaves_the_selection_and_a_key_comes_back_to_it() {
+        let mut state = with(ids(40));
+        state.update(Action::Down);
+        for _ in 0..3 {
+            state.wheel(7);
+        }
+        assert_eq!((state.offset, state.selected), (21, Some(ids(40)[0])));
+        state.wheel(100);
+        assert_eq!(state.offset, 30, "not beyond the end");
+        state.update(Action::Down);
+        assert_eq!((state.offset, state.selected), (1, Some(ids(40)[1])));
+    }
+
+    #[test]
+    fn a_click_hits_what_is_under_it() {
+        let mut state = with(ids(40));
+        state.scroll(Rect::new(0, 4, 80, 11), 10);
+        state.offset = 3;
+        state.click(10, 4 + 1);
+        assert_eq!(state.selected, Some(ids(40)[3]));
+        state.click(10, 4 + 10);
+        assert_eq!(state.selected, Some(ids(40)[12]));
+        state.click(10, 4 + 11);
+        state.click(10, 3);
+        assert_eq!(state.selected, Some(ids(40)[12]), "outside");
+        let at = |column| {
+            let placed = Choice::default().placed(80, Column::Throughput);
+            let place = placed.iter().find(|p| p.column == column).expect("seen");
+            u16::try_from(place.x + 1).expect("narrow")
+        };
+        state.click(at(Column::Cwnd), 4);
+        assert_eq!((state.sort, state.descending), (Column::Cwnd, true));
+        state.click(at(Column::Cwnd), 4);
+        assert!(!state.descending);
+        state.click(at(Column::Remote), 4);
+        assert_eq!((state.sort, state.descending), (Column::Remote, false));
     }
 }

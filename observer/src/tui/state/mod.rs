@@ -1,14 +1,22 @@
 //! What the user is looking at. Pure: keys in, state and effects out. What a page remembers is in a file of its own.
 
+pub mod chooser;
 pub mod flows;
+pub mod group;
 pub mod help;
+mod mouse;
+pub mod prompt;
 
 use super::keys::{Action, Context, Key, Keymap};
 use super::page::{Page, Pages};
 use super::theme::Theme;
+use crate::filter::Filter;
 use crate::model::{Flow, Model};
+use crate::units::Mono;
 use flows::FlowsState;
 use help::HelpState;
+pub use mouse::{Clicks, Mouse};
+use prompt::{Before, Prompt, Purpose};
 
 /// What only the loop can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,10 +24,25 @@ pub enum Effect {
     Quit,
     Redraw,
     Suspend,
+    /// Freezes the view, or lets it go.
+    Pause,
+    /// Takes the mouse, or leaves it to the terminal.
+    Mouse(bool),
 }
 
 /// Whether a flow is shown.
 pub type Shows = dyn Fn(&Model, &Flow) -> bool;
+
+/// The view stands still while the data goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Paused {
+    /// The moment that is looked at.
+    pub at: Mono,
+    /// The same by the wall's clock, where it is known.
+    pub clock: Option<String>,
+    /// How long the data went on since, ns.
+    pub ago: u64,
+}
 
 /// The view's own state.
 #[derive(Clone, Debug, Default)]
@@ -27,8 +50,11 @@ pub struct ViewState {
     pub pages: Pages,
     pub flows: FlowsState,
     pub help: HelpState,
+    pub prompt: Option<Prompt>,
+    pub paused: Option<Paused>,
     pub theme: Theme,
     pub keys: Keymap,
+    pub clicks: Clicks,
     /// Own CPU time, share of all cores; `None` = not measured yet.
     pub own_cpu: Option<f64>,
 }
@@ -40,25 +66,56 @@ impl ViewState {
 
     /// Which keys mean something now.
     pub fn context(&self) -> Context {
-        Context::On(self.page())
+        if self.prompt.is_some() {
+            Context::Prompt
+        } else if self.page() == Page::Flows && self.flows.chooser.is_some() {
+            Context::Chooser
+        } else {
+            Context::On(self.page())
+        }
     }
 
     /// Acts on a key. `None` = it means nothing here.
     pub fn key(&mut self, key: Key) -> Option<Option<Effect>> {
-        let action = self.keys.action(key, self.context())?;
-        Some(self.update(action))
+        if let Some(action) = self.keys.action(key, self.context()) {
+            return Some(self.update(action));
+        }
+        let (Some(prompt), Key::Char(c)) = (&mut self.prompt, key) else {
+            return None;
+        };
+        prompt.type_in(c);
+        self.typed();
+        Some(None)
+    }
+
+    /// Text that was pasted: for the line one types in, or for nothing.
+    pub fn paste(&mut self, text: &str) {
+        if let Some(prompt) = &mut self.prompt {
+            text.chars().for_each(|c| prompt.type_in(c));
+            self.typed();
+        }
     }
 
     /// Acts on what a key asks for.
     pub fn update(&mut self, action: Action) -> Option<Effect> {
+        if self.prompt.is_some() && self.prompted(action) {
+            return None;
+        }
         match action {
             Action::Quit => return Some(Effect::Quit),
             Action::Redraw => return Some(Effect::Redraw),
             Action::Suspend => return Some(Effect::Suspend),
+            Action::Pause => return Some(Effect::Pause),
+            Action::Mouse => {
+                self.clicks.taken = !self.clicks.taken;
+                return Some(Effect::Mouse(self.clicks.taken));
+            }
             // The key that opened the help closes it.
             Action::Go(Page::Help) if self.page() == Page::Help => self.back(),
             Action::Go(page) => self.go(page),
-            Action::Back => self.back(),
+            Action::Back if self.context() != Context::Chooser => self.back(),
+            Action::Search => self.ask(Purpose::Search),
+            Action::Filter => self.ask(Purpose::Filter),
             action => match self.page() {
                 Page::Flows => self.flows.update(action),
                 Page::Help => self.help.update(action),
@@ -74,8 +131,90 @@ impl ViewState {
         self.pages.go(page);
     }
 
+    /// To the page before; where there is none, what was searched for is forgotten.
     fn back(&mut self) {
-        self.pages.back();
+        if !self.pages.back() {
+            self.flows.search.clear();
+            self.flows.not_found = false;
+        }
+    }
+
+    fn ask(&mut self, purpose: Purpose) {
+        let before = Before {
+            search: self.flows.search.clone(),
+            filter: self.flows.filter.clone(),
+            selected: self.flows.selected,
+        };
+        let text = match purpose {
+            Purpose::Search => String::new(),
+            // The one in force is changed.
+            Purpose::Filter => before
+                .filter
+                .as_ref()
+                .map(Filter::to_string)
+                .unwrap_or_default(),
+        };
+        self.flows.not_found = false;
+        self.prompt = Some(Prompt::new(purpose, text, before));
+    }
+
+    /// What the line does with an action. False when it is not the line's.
+    fn prompted(&mut self, action: Action) -> bool {
+        let Some(prompt) = &mut self.prompt else {
+            return false;
+        };
+        match action {
+            // What is wrong cannot be kept: its place is shown, the line stays open.
+            Action::Accept if prompt.error.is_some() => {}
+            Action::Accept => {
+                // Nothing typed: the last search again.
+                if prompt.purpose == Purpose::Search && prompt.text.is_empty() {
+                    let last = prompt.before.search.clone();
+                    self.flows.search_for(&last);
+                }
+                self.prompt = None;
+            }
+            Action::Cancel => {
+                let before = prompt.before.clone();
+                self.prompt = None;
+                self.flows.search = before.search;
+                self.flows.filter = before.filter;
+                self.flows.reselect(before.selected);
+                self.flows.not_found = false;
+            }
+            action => {
+                if !prompt.edit(action) {
+                    return false;
+                }
+                self.typed();
+            }
+        }
+        true
+    }
+
+    /// Takes in what is typed so far: a search goes where it leads, a filter that can be read is in force. One that
+    /// cannot leaves the one before in force.
+    fn typed(&mut self) {
+        let Some(prompt) = &mut self.prompt else {
+            return;
+        };
+        match prompt.purpose {
+            Purpose::Search => {
+                let text = prompt.text.clone();
+                self.flows.reselect(prompt.before.selected);
+                self.flows.search_for(&text);
+            }
+            Purpose::Filter => match Filter::parse_str(&prompt.text) {
+                Ok(filter) => {
+                    prompt.error = None;
+                    self.flows.filter = (!filter.is_empty()).then_some(filter);
+                }
+                Err(error) => {
+                    prompt.error = Some(error);
+                    self.flows.filter = prompt.before.filter.clone();
+                }
+            },
+        }
     }
 }
 
@@ -146,5 +285,61 @@ mod tests {
             None,
             "no table here to turn round"
         );
+    }
+
+    fn typing(state: &mut ViewState, text: &str) {
+        for c in text.chars() {
+            assert_eq!(state.key(Key::Char(c)), Some(None));
+        }
+    }
+
+    #[test]
+    fn a_wrong_filter_is_told_and_the_old_one_stays() {
+        let mut state = ViewState::default();
+        state.update(Action::Filter);
+        typing(&mut state, "cc bbr");
+        state.update(Action::Accept);
+        let kept = state.flows.filter.clone();
+        assert_eq!(
+            kept.as_ref().map(Filter::to_string).as_deref(),
+            Some("cc = bbr")
+        );
+        state.update(Action::Filter);
+        typing(&mut state, " and dprot = :1");
+        state.update(Action::Accept);
+        let prompt = state.prompt.as_ref().expect("it stays open");
+        assert_eq!(prompt.caret(), Some((13, 5)));
+        assert_eq!(state.flows.filter, kept);
+        state.update(Action::Cancel);
+        assert_eq!((state.prompt.is_none(), &state.flows.filter), (true, &kept));
+        // Emptied: no filter any more.
+        state.update(Action::Filter);
+        state.update(Action::EraseAll);
+        state.update(Action::Accept);
+        assert_eq!(state.flows.filter, None);
+    }
+
+    #[test]
+    fn what_is_typed_is_text_and_no_command() {
+        let mut state = ViewState::default();
+        state.update(Action::Search);
+        typing(&mut state, "q? 1");
+        assert_eq!(state.flows.search, "q? 1");
+        assert_eq!(state.page(), Page::Flows);
+        state.update(Action::Cancel);
+        assert_eq!(state.flows.search, "");
+        assert_eq!(state.key(Key::Char('q')), Some(Some(Effect::Quit)));
+    }
+
+    #[test]
+    fn the_chooser_has_the_keys_while_it_is_open() {
+        let mut state = ViewState::default();
+        state.update(Action::Columns);
+        assert_eq!(state.context(), Context::Chooser);
+        state.key(Key::Char(' '));
+        assert_eq!(state.paused, None);
+        state.update(Action::Back);
+        assert_eq!(state.context(), Context::On(Page::Flows));
+        assert_eq!(state.key(Key::Char(' ')), Some(Some(Effect::Pause)));
     }
 }

@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr as _;
 
-use crate::event::{Device, DeviceId, Origin, Qdisc};
+use crate::event::{Device, Origin, Qdisc};
 use crate::model::Model;
 use crate::tui::format::{cut, names, pack};
-use crate::tui::state::ViewState;
+use crate::tui::state::group::Grouping;
+use crate::tui::state::{Paused, ViewState};
 use crate::units::{self, UNKNOWN, escape};
 
 /// Devices are given at most so many lines.
@@ -25,10 +26,14 @@ pub fn lines(
     width: usize,
     height: usize,
 ) -> Vec<Line<'static>> {
-    let defaults = pack(defaults(model), BETWEEN, width);
+    let defaults = pack(defaults(model, state), BETWEEN, width);
     let room = height.saturating_sub(1 + defaults.len()).min(DEVICE_LINES);
     let mut lines = vec![identity(model, state, source, width)];
-    lines.extend(devices(model, width, room).into_iter().map(Line::raw));
+    lines.extend(
+        devices(model, state, width, room)
+            .into_iter()
+            .map(Line::raw),
+    );
     lines.extend(defaults.into_iter().map(Line::raw));
     lines.truncate(height);
     lines
@@ -37,7 +42,7 @@ pub fn lines(
 /// `lab 6.18.0 eBPF  flows 3  events/s 310  CPU 0.2%  lost 0`. Where it is narrow the names are cut, then figures go,
 /// the last first; what was lost stays.
 fn identity(model: &Model, state: &ViewState, source: &str, width: usize) -> Line<'static> {
-    let (open, shown) = (model.open_flows(), state.flows.open);
+    let (open, shown) = (model.open_flows(), state.flows.census.open);
     let flows = if shown == open {
         format!("  flows {open}")
     } else {
@@ -55,6 +60,12 @@ fn identity(model: &Model, state: &ViewState, source: &str, width: usize) -> Lin
         0 => Span::raw("lost 0"),
         lost => Span::styled(format!("LOST {lost}!"), state.theme.alarm),
     };
+    let paused = state.paused.as_ref().map(paused);
+    let lost = match paused {
+        Some(text) => vec![Span::styled(text, state.theme.alarm), Span::raw("  "), lost],
+        None => vec![lost],
+    };
+    let lost_width: usize = lost.iter().map(Span::width).sum();
     let host = model.host();
     let text = |value: Option<&str>| escape(value.filter(|v| !v.is_empty()).unwrap_or(UNKNOWN));
     let (name, kernel) = (
@@ -63,7 +74,7 @@ fn identity(model: &Model, state: &ViewState, source: &str, width: usize) -> Lin
     );
     let left = |figures: &[String]| {
         let used: usize = figures.iter().map(|f| f.width()).sum();
-        width.checked_sub(source.width() + used + 2 + lost.width())
+        width.checked_sub(source.width() + used + 2 + lost_width)
     };
     let fits = (0..=figures.len())
         .rev()
@@ -76,7 +87,35 @@ fn identity(model: &Model, state: &ViewState, source: &str, width: usize) -> Lin
     let names = cut(&format!("{name} {kernel}"), room.saturating_sub(1));
     let mut text = names + if room > 0 { " " } else { "" } + source;
     text.extend(figures.into_iter().take(n));
-    Line::from(vec![Span::raw(text + "  "), lost])
+    let mut line = Line::raw(text + "  ");
+    line.extend(lost);
+    line
+}
+
+/// `PAUSED 21:03:07, 12 s ago`; without a wall clock, by how long alone.
+fn paused(paused: &Paused) -> String {
+    let seconds = paused.ago / 1_000_000_000;
+    match &paused.clock {
+        Some(clock) => format!("PAUSED {clock}, {seconds} s ago"),
+        None => format!("PAUSED {seconds} s ago"),
+    }
+}
+
+/// What the table is narrowed and put together by; nothing where it is all flows, one by one.
+pub fn modes(state: &ViewState, width: usize) -> Option<Line<'static>> {
+    let flows = &state.flows;
+    let mut parts = Vec::new();
+    if flows.grouping != Grouping::None {
+        parts.push(format!("by {}", flows.grouping.as_str()));
+    }
+    if !flows.search.is_empty() {
+        let nowhere = if flows.not_found { ", nowhere" } else { "" };
+        parts.push(format!("search {}{nowhere}", escape(&flows.search)));
+    }
+    if let Some(filter) = &flows.filter {
+        parts.push(format!("filter {}", escape(&filter.to_string())));
+    }
+    (!parts.is_empty()).then(|| Line::styled(cut(&parts.join(BETWEEN), width), state.theme.warn))
 }
 
 /// `eth0 fq drops 3 backlog 0 B`: what is attached, children of mq summed (TRAPS 12).
@@ -94,11 +133,8 @@ fn device(device: &Device) -> String {
 }
 
 /// Devices that flows leave by come first.
-fn devices(model: &Model, width: usize, height: usize) -> Vec<String> {
-    let used: BTreeSet<DeviceId> = model
-        .flows()
-        .filter_map(|flow| flow.attributes()?.device)
-        .collect();
+fn devices(model: &Model, state: &ViewState, width: usize, height: usize) -> Vec<String> {
+    let used = &state.flows.census.devices;
     let mut all: Vec<&Device> = model.devices().filter(|d| d.up).collect();
     all.sort_by_key(|device| !used.contains(&device.id));
     let parts: Vec<String> = all.into_iter().map(device).collect();
@@ -114,7 +150,7 @@ fn devices(model: &Model, width: usize, height: usize) -> Vec<String> {
 }
 
 /// The defaults, and beside them what is at work instead.
-fn defaults(model: &Model) -> Vec<String> {
+fn defaults(model: &Model, state: &ViewState) -> Vec<String> {
     let host = model.host();
     let qdisc = host.and_then(|h| h.default_qdisc.as_deref());
     let cc = host.and_then(|h| h.default_cc.as_deref());
@@ -128,10 +164,10 @@ fn defaults(model: &Model) -> Vec<String> {
         .map(|q| q.kind.as_str())
         .filter(|kind| *kind != "noqueue" && Some(*kind) != qdisc)
         .collect();
-    let used: BTreeSet<&str> = model
-        .flows()
-        .filter_map(|flow| flow.attributes())
-        .map(|a| a.cc_name.as_str())
+    let ccs = &state.flows.census.ccs;
+    let used: BTreeSet<&str> = ccs
+        .iter()
+        .map(String::as_str)
         .filter(|name| Some(*name) != cc)
         .collect();
     let part = |what: &str, default: Option<&str>, how: &str, others: BTreeSet<&str>| {

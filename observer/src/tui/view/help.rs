@@ -8,7 +8,7 @@ use ratatui::text::Line;
 
 use super::put;
 use crate::model::Model;
-use crate::tui::columns::{CLOSED, Column};
+use crate::tui::columns::{CLOSED, Column, SPIKE, UNSETTLED};
 use crate::tui::format::{cell, cut, pack, wrap};
 use crate::tui::keys::{Context, Row};
 use crate::tui::state::ViewState;
@@ -54,12 +54,17 @@ pub fn lines(model: &Model, state: &ViewState, width: usize) -> Vec<Line<'static
     lines.extend(beside(&columns, width));
     lines.push(title("Marks".to_owned()));
     let closed = format!("{CLOSED} closed: its last figures");
+    let settled = format!("{UNSETTLED} not ESTAB");
+    let spike = format!("{SPIKE} spike: ≥ 1% and 3 times the usual");
     let marks = [
         "— unknown",
         "∞ unlimited",
         "0 zero",
         "est estimated",
         &closed,
+        &settled,
+        &spike,
+        "_ none",
     ];
     let lost = "LOST: events that did not reach the screen; the figures may be behind.";
     let room = width.saturating_sub(1);

@@ -1,9 +1,11 @@
 //! What is drawn, a page or a panel a file. Reads model and state, changes nothing.
 
+pub mod chooser;
 pub mod detail;
 pub mod flows;
 pub mod header;
 pub mod help;
+pub mod prompt;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
