@@ -8,6 +8,7 @@ pub mod filter;
 pub mod host;
 pub mod kernel;
 pub mod model;
+pub mod record;
 pub mod source;
 pub mod tui;
 pub mod units;
