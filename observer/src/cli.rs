@@ -92,6 +92,9 @@ pub struct Common {
     /// Colours
     #[arg(long, value_enum, default_value_t = Color::Auto, global = true)]
     pub color: Color,
+    /// The dashboard's settings, instead of ~/.config/observer/config.toml
+    #[arg(long, value_name = "FILE", global = true)]
+    pub config: Option<PathBuf>,
     /// Exit with 4 when events were lost
     #[arg(long, global = true)]
     pub strict: bool,

@@ -236,7 +236,8 @@ fn a_panic_gives_the_terminal_back_first() {
             wall_offset_ns: None,
         };
         let options = Options {
-            theme: tui::Theme::default(),
+            view: tui::ViewState::default(),
+            refresh: std::time::Duration::from_millis(250),
             shows: Box::new(|_, _| true),
         };
         let runtime = tokio::runtime::Builder::new_current_thread()

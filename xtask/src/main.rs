@@ -50,7 +50,7 @@ enum Command {
     },
     /// Set up, install what the tests use, and run every test, the kernel ones included
     Test,
-    /// Build and run a benchmark that needs root (through sudo when not root)
+    /// Build and run a benchmark; those of the kernel need root (through sudo when not root)
     Bench {
         what: bench::Bench,
         /// What the benchmark is started with

@@ -2,7 +2,10 @@
 
 use super::{Failure, choose};
 use crate::cli::{Color, Common, FilterArgs};
-use crate::tui::{self, Marker, Theme, ThemeName};
+use crate::tui::{
+    self,
+    config::{self, Config},
+};
 
 /// Runs until the user quits.
 pub async fn run(common: &Common, args: &FilterArgs) -> Result<(), Failure> {
@@ -12,6 +15,7 @@ pub async fn run(common: &Common, args: &FilterArgs) -> Result<(), Failure> {
             "the dashboard needs a terminal: 'observer list' prints one snapshot, 'observer stream' events".to_owned(),
         ));
     }
+    let config = settings(common)?;
     let mut source = choose::source(common, true)?;
     let colour = match common.color {
         Color::Always => true,
@@ -21,13 +25,9 @@ pub async fn run(common: &Common, args: &FilterArgs) -> Result<(), Failure> {
                 && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
         }
     };
-    let name = if colour {
-        ThemeName::Terminal
-    } else {
-        ThemeName::None
-    };
     let options = tui::Options {
-        theme: Theme::new(name, Marker::default()),
+        view: config.view(colour),
+        refresh: config.refresh(),
         shows: Box::new(move |model, flow| choice.shows_live(model, flow)),
     };
     let model = tui::run(&mut source, &options)
@@ -38,4 +38,16 @@ pub async fn run(common: &Common, args: &FilterArgs) -> Result<(), Failure> {
         return Err(Failure::Lost(lost));
     }
     Ok(())
+}
+
+/// The settings of the file named, else of the one in its usual place, if there is one.
+fn settings(common: &Common) -> Result<Config, Failure> {
+    let (path, must) = match &common.config {
+        Some(path) => (Some(path.clone()), true),
+        None => (config::find(), false),
+    };
+    match path {
+        Some(path) => config::load(&path, must).map_err(|error| Failure::Usage(error.to_string())),
+        None => Ok(Config::default()),
+    }
 }

@@ -43,6 +43,7 @@ pub use expr::{Amount, Expr, Host, Named, Net, Op, Pattern, Side, Subject, Test}
 pub use needs::Needs;
 pub use services::Services;
 pub use states::States;
+pub use words::did_you_mean;
 
 /// What the user asked for. The default passes what `ss` shows without `-a`.
 #[derive(Clone, Debug, PartialEq, Eq)]

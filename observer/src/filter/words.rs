@@ -93,10 +93,7 @@ pub(super) fn nearest<'k>(
 }
 
 /// `did you mean 'established'?`
-pub(super) fn did_you_mean<'k>(
-    word: &str,
-    known: impl IntoIterator<Item = &'k str>,
-) -> Option<String> {
+pub fn did_you_mean<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<String> {
     nearest(word, known).map(|(_, meant)| format!("did you mean '{meant}'?"))
 }
 

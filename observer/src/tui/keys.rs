@@ -104,7 +104,7 @@ pub enum Key {
 }
 
 /// One row of the table.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Binding {
     pub context: Context,
     pub action: Action,
@@ -148,15 +148,65 @@ impl Key {
     }
 }
 
+impl Key {
+    /// As the config file writes it: a character, `Ctrl-x`, `F5`, `Enter`, `↑` or `Up`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut chars = text.chars();
+        if let (Some(c), None) = (chars.next(), chars.next()) {
+            let arrow = match c {
+                '↑' => KeyCode::Up,
+                '↓' => KeyCode::Down,
+                '←' => KeyCode::Left,
+                '→' => KeyCode::Right,
+                c => return (!c.is_control()).then_some(Self::Char(c)),
+            };
+            return Some(Self::Code(arrow));
+        }
+        let lower = text.to_ascii_lowercase();
+        if let Some(rest) = lower.strip_prefix("ctrl-") {
+            let mut chars = rest.chars();
+            return match (chars.next(), chars.next()) {
+                (Some(c), None) if c.is_ascii_graphic() => Some(Self::Ctrl(c)),
+                _ => None,
+            };
+        }
+        if let Some(number) = lower.strip_prefix('f') {
+            let number = number.parse().ok()?;
+            return (1..=24)
+                .contains(&number)
+                .then_some(Self::Code(KeyCode::F(number)));
+        }
+        Some(Self::Code(match lower.as_str() {
+            "space" => return Some(Self::Char(' ')),
+            "enter" => KeyCode::Enter,
+            "esc" => KeyCode::Esc,
+            "tab" => KeyCode::Tab,
+            "backtab" => KeyCode::BackTab,
+            "bksp" | "backspace" => KeyCode::Backspace,
+            "up" => KeyCode::Up,
+            "down" => KeyCode::Down,
+            "left" => KeyCode::Left,
+            "right" => KeyCode::Right,
+            "pgup" | "pageup" => KeyCode::PageUp,
+            "pgdn" | "pagedown" => KeyCode::PageDown,
+            "home" => KeyCode::Home,
+            "end" => KeyCode::End,
+            "insert" => KeyCode::Insert,
+            "delete" => KeyCode::Delete,
+            _ => return None,
+        }))
+    }
+}
+
 /// A row of the table with the keys in force.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     pub binding: Binding,
     pub keys: Vec<Key>,
 }
 
 /// The keys in force: the table's, or a person's own.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Keymap {
     rows: Vec<Row>,
 }
@@ -176,6 +226,17 @@ impl Default for Keymap {
 impl Keymap {
     pub fn rows(&self) -> &[Row] {
         &self.rows
+    }
+
+    /// Gives the action of that name other keys, wherever it is. Plain characters stay text where one types.
+    pub fn set(&mut self, name: &str, keys: &[Key]) {
+        for row in self.rows.iter_mut().filter(|row| row.binding.name == name) {
+            let typing = row.binding.context == Context::Prompt;
+            let usable = keys
+                .iter()
+                .filter(|key| !(typing && matches!(key, Key::Char(_))));
+            row.keys = usable.copied().collect();
+        }
     }
 
     /// What `key` does in `context`.
@@ -265,6 +326,38 @@ mod tests {
                 row.name
             );
         }
+    }
+
+    #[test]
+    fn a_key_is_read_as_it_is_written() {
+        for row in BINDINGS {
+            for key in row.keys {
+                assert_eq!(Key::parse(&key.text()), Some(*key), "{}", key.text());
+            }
+        }
+        assert_eq!(Key::parse("ctrl-C"), Some(Key::Ctrl('c')));
+        assert_eq!(Key::parse("Up"), Some(Key::Code(KeyCode::Up)));
+        assert_eq!(Key::parse("é"), Some(Key::Char('é')));
+        for wrong in [
+            "", "Ctrl-", "Ctrl-ab", "F0", "F99", "Strg-x", "ab", "\u{1b}",
+        ] {
+            assert_eq!(Key::parse(wrong), None, "{wrong:?}");
+        }
+    }
+
+    /// `docs/KEYS.md` says what the table says; `OBSERVER_WRITE_DOCS=1` writes it.
+    #[test]
+    fn the_docs_say_what_the_table_says() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/KEYS.md");
+        let text = table::markdown();
+        if std::env::var_os("OBSERVER_WRITE_DOCS").is_some() {
+            std::fs::write(path, &text).expect("written");
+        }
+        let kept = std::fs::read_to_string(path).unwrap_or_default();
+        assert_eq!(
+            kept, text,
+            "OBSERVER_WRITE_DOCS=1 cargo test writes docs/KEYS.md anew"
+        );
     }
 
     #[test]

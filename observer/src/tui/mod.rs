@@ -18,6 +18,7 @@
 //! nothing; time is the model's.
 
 pub mod columns;
+pub mod config;
 mod format;
 mod keys;
 mod layout;

@@ -14,16 +14,13 @@ use super::keys::Key;
 use super::look::Look;
 use super::state::{Effect, Mouse, Paused, Shows, ViewState};
 use super::terminal::Screen;
-use super::theme::Theme;
 use super::{draw, view};
 use crate::model::Model;
 use crate::source::{Source, SourceError};
 use crate::units::Mono;
 
-/// Calm: four times a second is what the eye follows.
-const DRAW_EVERY: Duration = Duration::from_millis(250);
-/// Own CPU time is read once in so many draws.
-const DRAWS_PER_CPU: u32 = 4;
+/// Own CPU time is read this often: of less its share says little.
+const OWN_EVERY: Duration = Duration::from_secs(1);
 
 /// Why the screen ended other than by the user.
 #[derive(Debug, thiserror::Error)]
@@ -37,7 +34,10 @@ pub enum TuiError {
 /// How the screen is to be.
 #[expect(missing_debug_implementations, reason = "holds a closure")]
 pub struct Options {
-    pub theme: Theme,
+    /// What one begins with.
+    pub view: ViewState,
+    /// It is drawn no more often than this, but at once after a key.
+    pub refresh: Duration,
     /// Which flows are asked for.
     pub shows: Box<Shows>,
 }
@@ -46,10 +46,7 @@ pub struct Options {
 pub async fn run(source: &mut impl Source, options: &Options) -> Result<Model, TuiError> {
     let name = view::header::source_name(source.info().origin);
     let mut model = Model::default();
-    let mut state = ViewState {
-        theme: options.theme.clone(),
-        ..ViewState::default()
-    };
+    let mut state = options.view.clone();
     // Before the terminal is taken: a signal must find its way.
     let mut signals = [
         signal(SignalKind::interrupt())?,
@@ -62,10 +59,9 @@ pub async fn run(source: &mut impl Source, options: &Options) -> Result<Model, T
     let mut look = Look::default();
     let mut screen = Screen::take(state.clicks.taken)?;
     let mut input = EventStream::new();
-    let mut ticker = tokio::time::interval(DRAW_EVERY);
+    let mut ticker = tokio::time::interval(options.refresh);
     ticker.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut own = OwnCpu::default();
-    let mut draws = 0;
     let mut dirty = true;
     loop {
         let [interrupt, terminate, hangup, quit] = &mut signals;
@@ -94,10 +90,7 @@ pub async fn run(source: &mut impl Source, options: &Options) -> Result<Model, T
                 Some(Err(_)) | None => break,
             },
             _ = ticker.tick() => {
-                if draws % DRAWS_PER_CPU == 0 {
-                    state.own_cpu = own.share();
-                }
-                draws = draws.wrapping_add(1);
+                state.own_cpu = own.share().or(state.own_cpu);
                 dirty
             }
             batch = source.next() => match batch? {
@@ -199,7 +192,7 @@ fn since_start() -> Duration {
     START.get_or_init(tokio::time::Instant::now).elapsed()
 }
 
-/// This process's CPU time between two looks, share of all cores.
+/// This process's CPU time between two looks, share of all cores; `None` until there is something to tell.
 #[derive(Debug, Default)]
 struct OwnCpu {
     last: Option<(Duration, tokio::time::Instant)>,
@@ -211,9 +204,15 @@ impl OwnCpu {
         reason = "own cost is of this machine, not of the events"
     )]
     fn share(&mut self) -> Option<f64> {
+        let now = tokio::time::Instant::now();
+        if self
+            .last
+            .is_some_and(|(_, then)| now.duration_since(then) < OWN_EVERY)
+        {
+            return None;
+        }
         let usage = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
         let used = Duration::try_from(usage).ok()?;
-        let now = tokio::time::Instant::now();
         let (before, then) = self.last.replace((used, now))?;
         let wall = now.duration_since(then).as_secs_f64();
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

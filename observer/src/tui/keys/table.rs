@@ -155,3 +155,39 @@ impl Binding {
         }
     }
 }
+
+/// The table as `docs/KEYS.md` has it.
+#[cfg(test)]
+pub(super) fn markdown() -> String {
+    use std::fmt::Write as _;
+
+    let mut text = String::from(
+        "# Keys and columns\n\nMade from the table in `src/tui/keys/table.rs`; a test keeps it true. The config file gives an action other keys:\n\n\
+         ```toml\n[keys]\npause = [\"Space\", \"F5\"]\n```\n",
+    );
+    for context in std::iter::once(Anywhere).chain(Context::places()) {
+        let rows: Vec<&Binding> = BINDINGS.iter().filter(|r| r.context == context).collect();
+        if rows.is_empty() {
+            continue;
+        }
+        let _ = write!(
+            text,
+            "\n## {}\n\n| keys | action | |\n| --- | --- | --- |\n",
+            context.title()
+        );
+        for row in rows {
+            let keys = row
+                .keys
+                .iter()
+                .map(|key| format!("`{}`", key.text().replace('|', "\\|")));
+            let keys = keys.collect::<Vec<_>>().join(" ");
+            let _ = writeln!(text, "| {keys} | `{}` | {} |", row.name, row.help);
+        }
+    }
+    text += "\n## Columns\n\n| in the config file | heading | |\n| --- | --- | --- |\n";
+    for column in crate::tui::columns::Column::ALL {
+        let (name, heading) = (column.name(), column.heading());
+        let _ = writeln!(text, "| `{name}` | {heading} | {} |", column.meaning());
+    }
+    text
+}
