@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use unicode_width::UnicodeWidthStr;
 
 use crate::event::{Attributes, CcState, Sample};
-use crate::model::{Figures, Flow, Model};
+use crate::model::{Figures, Flow, Model, container};
 use crate::units::{self, Limit, UNKNOWN, UNLIMITED, escape};
 
 /// What a row is made of.
@@ -61,6 +61,7 @@ fn separated(out: &mut impl Write, rows: &[Row]) -> io::Result<()> {
 
 /// Which columns are left out first where there is no room, by key.
 const LEFT_OUT_FIRST: &[&str] = &[
+    CONTAINER,
     "local",
     "retrans",
     "phase",
@@ -74,6 +75,9 @@ const LEFT_OUT_FIRST: &[&str] = &[
     "state",
     "cc",
 ];
+
+/// Where no flow is in a container a person gets no column of them.
+const CONTAINER: &str = "container";
 
 /// Blanks between columns.
 const GAP: usize = 2;
@@ -113,7 +117,11 @@ fn aligned(out: &mut impl Write, rows: &[Row], room: usize) -> io::Result<()> {
     let widths: Vec<usize> = (0..COLUMNS.len())
         .map(|at| cells.iter().map(|row| row[at].width()).max().unwrap_or(0))
         .collect();
-    let kept = fitting(&widths, room);
+    let contained = rows.iter().any(|row| contained(row).is_some());
+    let mut kept = fitting(&widths, room);
+    for (column, kept) in COLUMNS.iter().zip(&mut kept) {
+        *kept &= contained || column.key != CONTAINER;
+    }
     for row in &cells {
         let mut line = String::new();
         for (((cell, width), column), kept) in row.iter().zip(&widths).zip(COLUMNS).zip(&kept) {
@@ -154,6 +162,11 @@ fn processes(row: &Row) -> Option<String> {
             .collect::<Vec<_>>()
             .join(",")
     })
+}
+
+fn contained(row: &Row) -> Option<String> {
+    let cgroup = row.attributes()?.cgroup.as_deref()?;
+    Some(container::place(cgroup).container?.to_string())
 }
 
 fn algorithm(row: &Row) -> Option<String> {
@@ -248,6 +261,7 @@ const COLUMNS: &[Column] = &[
         |r| r.figures.retrans_rate.map(|v| format!("{v:.6}"))),
     column!("Retrans" "retrans" |r| Some(r.sample()?.retrans.to_string()), |r| Some(r.sample()?.retrans.to_string())),
     column!("Limit" "limit" left |r| Some(r.figures.limit.as_str().to_owned())),
+    column!("Container" "container" left contained),
 ];
 
 #[cfg(test)]
@@ -272,6 +286,27 @@ mod tests {
             keys.contains(&"remote") && keys.contains(&"throughput_bps"),
             "{keys:?}"
         );
+    }
+
+    #[test]
+    fn a_container_has_a_column_where_there_is_one() {
+        let id = "0123456789abcdef".repeat(4);
+        let table = |cgroup: &str, terminal| {
+            let text = format!("@1s opened 1\n+0 attributes 1 cgroup={cgroup}\n");
+            let mut model = Model::default();
+            for event in crate::source::script::parse(&text).expect("a script") {
+                model.apply(&event);
+            }
+            let flows: Vec<&Flow> = model.flows().collect();
+            let mut out = Vec::new();
+            write(&mut out, &model, &flows, terminal).expect("written");
+            String::from_utf8(out).expect("text")
+        };
+        let shown = table(&format!("/docker/{id}"), Some(500));
+        assert!(shown.contains("Container") && shown.contains("docker:0123456789ab\n"));
+        assert!(!table("/user.slice", Some(500)).contains("Container"));
+        // A pipe's columns are always the same.
+        assert!(table("/user.slice", None).contains("\tcontainer\n"));
     }
 
     #[test]
