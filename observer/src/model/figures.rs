@@ -129,7 +129,7 @@ impl Model {
 }
 
 /// Bytes: rate (bytes per second) × time (µs).
-fn bdp(bytes_per_s: u64, us: u32) -> u64 {
+pub(super) fn bdp(bytes_per_s: u64, us: u32) -> u64 {
     let bytes = u128::from(bytes_per_s) * u128::from(us) / 1_000_000;
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }

@@ -8,6 +8,7 @@ use super::limit;
 use super::losses::{Burst, Bursts, RetransmitSums};
 use super::rates::{Reading, Readings, Spent};
 use super::seconds::Seconds;
+use super::series::{Break, History, Stages, Values};
 use crate::event::{
     Attributes, CaState, CcState, FlowId, Opened, Origin, Process, Retransmit, Sample, TcpState,
 };
@@ -40,6 +41,7 @@ pub struct Flow {
     pub(super) readings: Readings,
     pub(super) max_rate: MaxRate,
     pub(super) bursts: Bursts,
+    pub(super) history: History,
     pub(super) seconds: Seconds,
     spent: Spent,
 }
@@ -82,6 +84,7 @@ impl Flow {
             readings,
             max_rate: MaxRate::default(),
             bursts: Bursts::default(),
+            history: History::default(),
             seconds: Seconds::default(),
             spent: Spent::default(),
         }
@@ -204,7 +207,7 @@ impl Flow {
         super::rates::ratio(sample.bytes_retrans?, sample.bytes_sent?)
     }
 
-    /// Heap and own bytes, about.
+    /// Heap and own bytes without its past, about.
     pub fn footprint(&self) -> usize {
         size_of::<Self>()
             + self.readings.heap()
@@ -232,6 +235,7 @@ impl Flow {
 
     pub(super) fn take_gap(&mut self, missing: u64) {
         self.gaps = self.gaps.saturating_add(missing);
+        self.history.interrupt(Break::Lost);
     }
 
     /// False when something newer is known.
@@ -265,6 +269,8 @@ impl Flow {
         retransmit: &Retransmit,
     ) -> Option<DerivedKind> {
         self.retransmits.add(retransmit);
+        self.history
+            .retransmit(time, retransmit.kind, retransmit.segments);
         let srtt = self.sample().and_then(|s| s.srtt_us);
         let ended = self.bursts.take(time, retransmit, srtt)?;
         Some(self.ended(ended))
@@ -299,12 +305,16 @@ impl Flow {
         }
         let switched = self.origin().filter(|old| *old != sample.origin);
         let fell = self.restart_if_incomparable(sample);
+        if fell || switched.is_some() {
+            self.history.interrupt(Break::Switched);
+        }
         let clocks = self.sample().and_then(|s| s.clocks);
         limit::spend(&mut self.spent, sample, clocks);
         self.readings
             .push(Reading::of(time, sample, self.spent), span);
         self.count_seconds(time, sample, fell);
         self.note_progress(time, sample);
+        self.remember(time, sample);
         self.take_state(time, sample.state);
         self.take_ca_state(time, sample.ca_state);
         let phase = self.take_phase(time, sample);
@@ -320,6 +330,16 @@ impl Flow {
             none => *none = Some((time, Box::new(sample.clone()))),
         }
         (if fell { Taken::Fell } else { Taken::InOrder }, change)
+    }
+
+    fn remember(&mut self, time: Mono, sample: &Sample) {
+        let own = match &sample.cc {
+            Some(CcState::Bbr(bbr)) => bbr.btlbw,
+            _ => None,
+        };
+        let btlbw = own.or_else(|| self.max_rate.get(time));
+        self.history
+            .sample(time, &Values::of(sample, btlbw), Stages::of(sample));
     }
 
     fn count_seconds(&mut self, time: Mono, sample: &Sample, fell: bool) {

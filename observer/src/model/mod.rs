@@ -14,6 +14,7 @@ mod losses;
 mod qdiscs;
 mod rates;
 mod seconds;
+pub mod series;
 mod tally;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -60,6 +61,7 @@ pub struct Model {
     stray: RetransmitSums,
     tally: tally::Tally,
     derived: derived::Queue,
+    shelf: series::Shelf,
     journal: journal::Journal,
 }
 
@@ -87,6 +89,7 @@ impl Model {
             stray: RetransmitSums::default(),
             tally: tally::Tally::default(),
             derived: derived::Queue::default(),
+            shelf: series::Shelf::default(),
             journal: journal::Journal::default(),
         }
     }
@@ -220,6 +223,15 @@ impl Model {
         &self.stray
     }
 
+    /// The past of `flow`, up to now or its end.
+    pub fn past<'a>(&self, flow: &'a Flow) -> series::Past<'a> {
+        series::Past {
+            history: &flow.history,
+            end: flow.closed_at().unwrap_or(self.now),
+            blind: self.shelf.is_blind_since(flow.sampled_at()),
+        }
+    }
+
     /// Derived events that nobody took in time.
     pub fn derived_dropped(&self) -> u64 {
         self.derived.dropped()
@@ -231,6 +243,16 @@ impl Model {
     /// Phase changes and retransmit bursts since the last call.
     pub fn take_derived(&mut self) -> Vec<Derived> {
         self.derived.take()
+    }
+
+    /// Tells which flows somebody looks at. Of these the past is kept in full, and once closed they stay as long as
+    /// somebody does. Of what is true now it changes nothing.
+    pub fn focus(&mut self, flows: &[FlowId]) {
+        for id in self.shelf.focus(flows) {
+            if let Some(flow) = self.flows.get_mut(&id) {
+                flow.history.limit(self.shelf.caps(id));
+            }
+        }
     }
 
     /// Takes one event in.
@@ -334,6 +356,9 @@ impl Model {
             _ if flow.is_closed() => false,
             Payload::Sample(sample) => {
                 let span = limit::span(window, sample.srtt_us, hz);
+                if self.shelf.is_blind_since(flow.sampled_at()) {
+                    flow.history.interrupt(series::Break::Blind);
+                }
                 let (taken, change) = flow.take_sample(time, sample, span);
                 derived = change;
                 taken == Taken::InOrder
@@ -349,7 +374,10 @@ impl Model {
                 flow.take_tuple(change.local, change.remote);
                 flow.take_state(time, change.new)
             }
-            Payload::CaState(change) => flow.take_ca_state(time, change.new),
+            Payload::CaState(change) => {
+                flow.history.ca_state(time, change.new);
+                flow.take_ca_state(time, change.new)
+            }
             Payload::Closed => {
                 derived = flow.close(time);
                 self.bursting.remove(&flow.id());
@@ -388,8 +416,24 @@ impl Model {
             local,
             remote,
         };
-        let flow = Flow::new(id, event.time, &opened);
-        self.flows.insert(id, Box::new(flow));
+        self.insert(Flow::new(id, event.time, &opened));
+    }
+
+    /// All histories have their share of the memory anew when their number changes much.
+    fn insert(&mut self, mut flow: Flow) -> Option<Box<Flow>> {
+        let id = flow.id();
+        flow.history.limit(self.shelf.caps(id));
+        let known = self.flows.insert(id, Box::new(flow));
+        self.fit_histories();
+        known
+    }
+
+    fn fit_histories(&mut self) {
+        if self.shelf.fit(self.flows.len()) {
+            for (id, flow) in &mut self.flows {
+                flow.history.limit(self.shelf.caps(*id));
+            }
+        }
     }
 
     /// Events of flows that are not in view.
@@ -406,12 +450,11 @@ impl Model {
 
     /// A new flow; one that was closed, or opened twice, starts anew.
     fn open(&mut self, time: Mono, id: FlowId, opened: &Opened) -> bool {
-        let flow = Box::new(Flow::new(id, time, opened));
         self.journal.arrive(id);
         if opened.from_start {
             self.journal.flow(time, id, What::Opened);
         }
-        let Some(known) = self.flows.insert(id, flow) else {
+        let Some(known) = self.insert(Flow::new(id, time, opened)) else {
             return true;
         };
         if known.is_closed() {
@@ -421,21 +464,35 @@ impl Model {
         false
     }
 
+    /// Closed flows go, but those somebody looks at.
+    fn drop_closed(&mut self) {
+        let before = self.flows.len();
+        while let Some(&(at, id)) = self.closed.front()
+            && self.now.since(at) > KEEP_CLOSED_NS
+        {
+            self.closed.pop_front();
+            if self.shelf.is_focused(id) {
+                self.closed.push_back((self.now, id));
+            } else if let Some(mut flow) = self.flows.remove(&id) {
+                // The journal keeps what it was, not its past.
+                flow.history = series::History::default();
+                self.journal.leave(flow);
+            }
+        }
+        if self.flows.len() < before {
+            self.fit_histories();
+        }
+    }
+
     /// Carries time forward: bursts end, closed flows go.
     fn advance(&mut self, time: Mono) {
         if time <= self.now {
             return;
         }
+        self.shelf.advance(self.now, time);
         self.now = time;
         self.tally.advance(time);
-        while let Some(&(at, id)) = self.closed.front()
-            && time.since(at) > KEEP_CLOSED_NS
-        {
-            self.closed.pop_front();
-            if let Some(flow) = self.flows.remove(&id) {
-                self.journal.leave(flow);
-            }
-        }
+        self.drop_closed();
         if self.bursting.is_empty() {
             return;
         }
