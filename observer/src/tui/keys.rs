@@ -29,6 +29,15 @@ pub enum Action {
     SortLeft,
     SortRight,
     Invert,
+    /// Back in time, and forth.
+    Earlier,
+    Later,
+    ZoomIn,
+    ZoomOut,
+    CursorLeft,
+    CursorRight,
+    /// The next chart, large.
+    Enlarge,
     /// Looks for text in the table.
     Search,
     NextMatch,
@@ -48,8 +57,6 @@ pub enum Action {
     Erase,
     EraseWord,
     EraseAll,
-    CursorLeft,
-    CursorRight,
     CursorStart,
     CursorEnd,
     // Of the list of columns.

@@ -29,6 +29,7 @@ mod state;
 mod terminal;
 mod theme;
 mod view;
+mod widget;
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -63,7 +64,7 @@ struct Plan {
 impl Plan {
     fn new(model: &Model, state: &ViewState, source: &str, area: Rect) -> Self {
         let (width, height) = (usize::from(area.width), usize::from(area.height));
-        let room = Layout::header_room(height);
+        let room = Layout::header_room(height).min(state.page().header_most());
         let (header, status) = if state.page().has_header() {
             (
                 view::header::lines(model, state, source, width, room),
@@ -105,6 +106,7 @@ impl ViewState {
                 self.flows.scroll(table, layout.page());
                 self.flows.seek(model, self.theme.marker);
             }
+            Page::Flow => view::flow::arrange(model, self, body),
             Page::Help => {
                 let lines = view::help::lines(model, self, usize::from(body.width)).len();
                 self.help.arrange(lines, usize::from(body.height));
@@ -127,6 +129,7 @@ pub fn draw(model: &Model, state: &ViewState, source: &str, frame: &mut Frame) {
     view::put(plan.prompt, view::rect(area, layout.prompt), buffer);
     let place = match state.page() {
         Page::Help => view::help::place(model, state, plan.body),
+        Page::Flow => view::flow::place(model, state),
         Page::Flows => None,
     };
     let footer = footer(state, usize::from(area.width), place);

@@ -5,17 +5,20 @@
 pub enum Page {
     /// All flows, a line each.
     Flows,
+    /// One flow: its charts, what it is, what holds it back.
+    Flow,
     /// Keys, columns, marks, limitations.
     Help,
 }
 
 impl Page {
-    pub const ALL: [Self; 2] = [Self::Flows, Self::Help];
+    pub const ALL: [Self; 3] = [Self::Flows, Self::Flow, Self::Help];
 
     /// As the help page and the footer name it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Flows => "flows",
+            Self::Flow => "one flow",
             Self::Help => "help",
         }
     }
@@ -23,6 +26,11 @@ impl Page {
     /// Host, devices and losses stand above it.
     pub fn has_header(self) -> bool {
         self != Self::Help
+    }
+
+    /// Lines of the header at most: charts want the room.
+    pub fn header_most(self) -> usize {
+        if self == Self::Flow { 1 } else { usize::MAX }
     }
 }
 

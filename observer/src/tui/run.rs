@@ -107,6 +107,7 @@ pub async fn run(source: &mut impl Source, options: &Options) -> Result<Model, T
             },
         };
         if now {
+            model.focus(&state.focus());
             let shown = look.at(&model);
             state.paused = look.is_frozen().then(|| Paused {
                 at: shown.now(),

@@ -8,6 +8,7 @@ use crate::tui::page::Page;
 
 use Context::{Anywhere, Chooser, Prompt};
 const FLOWS: Context = Context::On(Page::Flows);
+const FLOW: Context = Context::On(Page::Flow);
 
 /// All keys.
 pub const BINDINGS: &[Binding] = &[
@@ -22,6 +23,30 @@ pub const BINDINGS: &[Binding] = &[
         "back to where one was",
     ),
     row(Anywhere, Action::Go(Page::Flows), "flows").on(&[Char('1')], "the flows"),
+    row(FLOWS, Action::Go(Page::Flow), "open")
+        .on(&[Code(KeyCode::Enter)], "open the selected flow")
+        .footer("open"),
+    row(FLOW, Action::ZoomIn, "zoom-in")
+        .on(&[Char('+'), Char('=')], "see less, finer")
+        .footer("zoom"),
+    row(FLOW, Action::ZoomOut, "zoom-out")
+        .on(&[Char('-')], "see more")
+        .footer("zoom"),
+    row(FLOW, Action::Earlier, "earlier")
+        .on(&[Code(KeyCode::Left)], "back in time")
+        .footer("time"),
+    row(FLOW, Action::Later, "later")
+        .on(&[Code(KeyCode::Right)], "forth in time; End: now")
+        .footer("time"),
+    row(FLOW, Action::CursorLeft, "cursor-left")
+        .on(&[Char('[')], "cursor left: values there")
+        .footer("cursor"),
+    row(FLOW, Action::CursorRight, "cursor-right")
+        .on(&[Char(']')], "cursor right")
+        .footer("cursor"),
+    row(FLOW, Action::Enlarge, "enlarge")
+        .on(&[Code(KeyCode::Tab)], "enlarge the next chart")
+        .footer("enlarge"),
     row(FLOWS, Action::SortLeft, "sort-left")
         .on(&[Char('<'), Code(KeyCode::Left)], "sort by column left")
         .footer("sort"),

@@ -1,6 +1,7 @@
 //! What the user is looking at. Pure: keys in, state and effects out. What a page remembers is in a file of its own.
 
 pub mod chooser;
+pub mod flow;
 pub mod flows;
 pub mod group;
 pub mod help;
@@ -10,9 +11,11 @@ pub mod prompt;
 use super::keys::{Action, Context, Key, Keymap};
 use super::page::{Page, Pages};
 use super::theme::Theme;
+use crate::event::FlowId;
 use crate::filter::Filter;
 use crate::model::{Flow, Model};
 use crate::units::Mono;
+use flow::FlowState;
 use flows::FlowsState;
 use help::HelpState;
 pub use mouse::{Clicks, Mouse};
@@ -49,6 +52,7 @@ pub struct Paused {
 pub struct ViewState {
     pub pages: Pages,
     pub flows: FlowsState,
+    pub flow: FlowState,
     pub help: HelpState,
     pub prompt: Option<Prompt>,
     pub paused: Option<Paused>,
@@ -62,6 +66,11 @@ pub struct ViewState {
 impl ViewState {
     pub fn page(&self) -> Page {
         self.pages.now()
+    }
+
+    /// The flows that somebody looks at, which deserve every sample there is.
+    pub fn focus(&self) -> Vec<FlowId> {
+        self.flows.selected.into_iter().collect()
     }
 
     /// Which keys mean something now.
@@ -118,6 +127,11 @@ impl ViewState {
             Action::Filter => self.ask(Purpose::Filter),
             action => match self.page() {
                 Page::Flows => self.flows.update(action),
+                // To another flow.
+                Page::Flow if matches!(action, Action::Up | Action::Down) => {
+                    self.flows.update(action);
+                }
+                Page::Flow => self.flow.update(action),
                 Page::Help => self.help.update(action),
             },
         }
@@ -127,6 +141,10 @@ impl ViewState {
     fn go(&mut self, page: Page) {
         if page == Page::Help {
             self.help = HelpState::default();
+        }
+        if page == Page::Flow && self.flows.selected.is_none() {
+            // The first movement selects what is at the top.
+            self.flows.update(Action::Down);
         }
         self.pages.go(page);
     }

@@ -2,6 +2,7 @@
 
 pub mod chooser;
 pub mod detail;
+pub mod flow;
 pub mod flows;
 pub mod header;
 pub mod help;
@@ -21,6 +22,7 @@ use crate::tui::state::ViewState;
 pub fn page(model: &Model, state: &ViewState, area: Rect, buffer: &mut Buffer) {
     match state.page() {
         Page::Flows => flows::render(model, state, area, buffer),
+        Page::Flow => flow::render(model, state, area, buffer),
         Page::Help => help::render(model, state, area, buffer),
     }
 }
