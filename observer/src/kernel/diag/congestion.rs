@@ -112,26 +112,82 @@ mod tests {
         assert_eq!(bbr_version(&bytes), None);
     }
 
+    /// `struct tcp_bbr_info` as the patches of BBRv2 and v3 have it, member by member.
+    #[repr(C)]
+    struct TcpBbrInfo {
+        bw_lsb: u32,
+        bw_msb: u32,
+        min_rtt: u32,
+        pacing_gain: u32,
+        cwnd_gain: u32,
+        bw_hi_lsb: u32,
+        bw_hi_msb: u32,
+        bw_lo_lsb: u32,
+        bw_lo_msb: u32,
+        mode: u8,
+        phase: u8,
+        unused1: u8,
+        version: u8,
+        inflight_lo: u32,
+        inflight_hi: u32,
+        extra_acked: u32,
+    }
+
+    const V3: TcpBbrInfo = TcpBbrInfo {
+        bw_lsb: 5,
+        bw_msb: 0,
+        min_rtt: 40_000,
+        pacing_gain: 256,
+        cwnd_gain: 512,
+        bw_hi_lsb: 7,
+        bw_hi_msb: 1,
+        bw_lo_lsb: u32::MAX,
+        bw_lo_msb: u32::MAX,
+        mode: 2,
+        phase: 6,
+        unused1: 0,
+        version: 3,
+        inflight_lo: u32::MAX,
+        inflight_hi: 90,
+        extra_acked: 3,
+    };
+
+    impl TcpBbrInfo {
+        /// As it lies in memory, where it has no padding.
+        fn bytes(&self) -> Vec<u8> {
+            assert_eq!(
+                (size_of::<Self>(), std::mem::offset_of!(Self, version)),
+                (BBR_V3, BBR_VERSION)
+            );
+            let rates = [
+                self.bw_hi_lsb,
+                self.bw_hi_msb,
+                self.bw_lo_lsb,
+                self.bw_lo_msb,
+            ];
+            let first = [
+                self.bw_lsb,
+                self.bw_msb,
+                self.min_rtt,
+                self.pacing_gain,
+                self.cwnd_gain,
+            ];
+            let last = [self.inflight_lo, self.inflight_hi, self.extra_acked];
+            let bytes = [self.mode, self.phase, self.unused1, self.version];
+            [words(&first), words(&rates), bytes.to_vec(), words(&last)].concat()
+        }
+    }
+
     #[test]
     fn trap_13_and_15_v3_has_bounds_of_its_own_and_says_its_version() {
-        let mut bytes = words(&[
-            5,
-            0,
-            40_000,
-            256,
-            512,
-            7,
-            1,
-            u32::MAX,
-            u32::MAX,
-            0,
-            u32::MAX,
-            90,
-            3,
-        ]);
-        bytes[36..40].copy_from_slice(&[2, 6, 0, 3]);
+        let bytes = V3.bytes();
         let bbr = model(&bytes);
         assert_eq!(bbr.btlbw, Some(5));
+        assert_eq!(bbr.min_rtt_us, Some(40_000));
+        assert_eq!(
+            (bbr.pacing_gain_256, bbr.cwnd_gain_256),
+            (Some(256), Some(512))
+        );
         assert_eq!(bbr.bw_hi, Some(Limit::Finite(1 << 32 | 7)));
         assert_eq!(bbr.bw_lo, Some(Limit::Unlimited));
         assert_eq!(bbr.inflight_lo, Some(Limit::Unlimited));
@@ -142,6 +198,34 @@ mod tests {
             (Some(Phase::ProbeBw), Some(SubPhase::Cruise))
         );
         assert_eq!(bbr_version(&bytes).as_deref(), Some("v3"));
+    }
+
+    #[test]
+    fn a_longer_one_of_the_future_is_read_as_far_as_it_is_known_and_a_cut_one_as_v1() {
+        let mut bytes = V3.bytes();
+        bytes.extend([7; 12]);
+        assert_eq!(model(&bytes), model(&V3.bytes()));
+        assert_eq!(bbr_version(&bytes).as_deref(), Some("v3"));
+        for length in 20..BBR_V3 {
+            let cut = &bytes[..length];
+            assert_eq!(model(cut), model(&bytes[..20]), "{length}");
+            assert_eq!(bbr_version(cut), None);
+        }
+        let v2 = TcpBbrInfo {
+            version: 2,
+            phase: 4,
+            ..V3
+        };
+        let bytes = v2.bytes();
+        assert_eq!(bbr_version(&bytes).as_deref(), Some("v2"));
+        assert_eq!(model(&bytes).sub_phase, Some(SubPhase::Up));
+        let unsaid = TcpBbrInfo {
+            version: 0,
+            phase: 0,
+            ..V3
+        }
+        .bytes();
+        assert_eq!((bbr_version(&unsaid), model(&unsaid).phase), (None, None));
     }
 
     #[test]
