@@ -145,6 +145,14 @@ fn polls_instead(run: impl Fn(&[&str]) -> Output, netns: &Netns, parts: &[&str])
     }
     let table = run(&["list", "--window", "10ms", "-N", &netns.name]);
     told(&table);
+    let lines = text(&table.stdout);
+    let mut lines = lines
+        .lines()
+        .map(|line| line.split('\t').collect::<Vec<_>>());
+    let heading = lines.next().expect("a heading");
+    let source = heading.iter().position(|key| *key == "source");
+    let sources: Vec<&str> = lines.map(|row| row[source.expect("a column")]).collect();
+    assert_eq!(sources, ["diag", "diag"]);
     let stream = run(&["stream", "-t", "1", "-N", &netns.name]);
     told(&stream);
     let lines: Vec<_> = text(&stream.stdout).lines().map(json).collect();

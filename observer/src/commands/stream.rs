@@ -99,12 +99,12 @@ impl Writer {
     fn batch(&mut self, batch: &[Event]) -> Result<bool, Failure> {
         for event in batch {
             self.model.apply(event);
-            if self.every_ns.is_some() {
-                self.at_intervals()?;
-            } else {
+            if self.every_ns.is_none() {
                 self.event(event)?;
             }
         }
+        // Whole batches: what was read at one moment is shown together.
+        self.at_intervals()?;
         self.out.flush()?;
         if !self.told && self.model.elsewhere().is_some() {
             self.told = true;

@@ -61,6 +61,7 @@ fn separated(out: &mut impl Write, rows: &[Row]) -> io::Result<()> {
 
 /// Which columns are left out first where there is no room, by key.
 const LEFT_OUT_FIRST: &[&str] = &[
+    "source",
     CONTAINER,
     "local",
     "retrans",
@@ -261,6 +262,7 @@ const COLUMNS: &[Column] = &[
         |r| r.figures.retrans_rate.map(|v| format!("{v:.6}"))),
     column!("Retrans" "retrans" |r| Some(r.sample()?.retrans.to_string()), |r| Some(r.sample()?.retrans.to_string())),
     column!("Limit" "limit" left |r| Some(r.figures.limit.as_str().to_owned())),
+    column!("Source" "source" left |r| r.flow.origin().map(|origin| origin.as_str().to_owned())),
     column!("Container" "container" left contained),
 ];
 

@@ -57,10 +57,15 @@ impl Snapshot {
             let devices = read_devices(namespace.inum);
             self.devices(devices);
         }
-        Diag::open(namespace.inum)?.dump(States::CONNECTED, Families::BOTH, |mut socket| {
+        let mut sockets = Vec::new();
+        Diag::open(namespace.inum)?.dump(States::CONNECTED, Families::BOTH, |socket| {
+            sockets.push((clock::now(), socket));
+        })?;
+        for (time, mut socket) in sockets {
             self.lookup.fill(&mut socket);
-            self.socket(clock::now(), socket);
-        })
+            self.socket(time, socket);
+        }
+        Ok(())
     }
 
     fn devices(&mut self, devices: Result<Vec<Device>, HostError>) {
