@@ -1,9 +1,13 @@
 //! The command line: what may be said, nothing of what it does.
 
+mod record;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub use record::{ExportArgs, ExportFormat, RecordArgs};
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done · 1 failed · 2 usage · 3 not permitted or not supported here (the message says what to do)
@@ -30,6 +34,10 @@ pub enum Command {
     List(ListArgs),
     /// Events, or flows at intervals, as JSON Lines
     Stream(StreamArgs),
+    /// Record into a file, until told to end or a command has ended
+    Record(RecordArgs),
+    /// Convert a recording
+    Export(ExportArgs),
 }
 
 #[derive(Debug, Args)]

@@ -15,15 +15,16 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("host", &["event", "units"]),
     // socket-diag speaks netlink, which the host room owns.
     ("kernel", &["event", "host", "units"]),
-    ("source", &["event", "host", "kernel", "units"]),
+    ("source", &["event", "host", "kernel", "record", "units"]),
     // `run` alone knows sources: the loop waits for events and keys at once.
     // A filter may be typed on the screen.
     ("tui", &["event", "filter", "model", "source", "units"]),
-    ("cli", &["kernel"]),
+    ("cli", &["kernel", "record"]),
     (
         "commands",
         &[
-            "cli", "event", "export", "filter", "host", "kernel", "model", "source", "tui", "units",
+            "cli", "event", "export", "filter", "host", "kernel", "model", "record", "source",
+            "tui", "units",
         ],
     ),
 ];

@@ -1,9 +1,13 @@
 //! One file per subcommand: glue between the command line, a source, the model and an output.
 
 mod choose;
+mod export;
+mod lines;
 mod list;
 mod live;
+mod outfile;
 mod output;
+mod record;
 mod stream;
 mod table;
 
@@ -25,6 +29,10 @@ pub enum Failure {
     Lost(u64),
     /// Exit code 130: interrupted where that is not the normal end.
     Interrupted,
+    /// Exit code 4, with `--strict`: a recording is not whole.
+    Incomplete,
+    /// The status of a command that was run; everything is said.
+    Exit(u8),
     /// The reader of our output is gone: end quietly.
     BrokenPipe,
 }
@@ -58,6 +66,8 @@ impl Failure {
             Self::Unsupported(text) => (3, text),
             Self::Failed(error) => (1, format!("{error:#}")),
             Self::Lost(events) => (4, format!("{events} events were lost (--strict)")),
+            Self::Incomplete => (4, "the recording is not whole (--strict)".to_owned()),
+            Self::Exit(code) => return ExitCode::from(code),
             Self::Interrupted => return ExitCode::from(130),
             Self::BrokenPipe => return ExitCode::SUCCESS,
         };
@@ -82,6 +92,8 @@ pub fn run(cli: Cli) -> ExitCode {
             Some(Command::Live(args)) => live::run(&common, &args).await,
             Some(Command::List(args)) => list::run(&common, &args).await,
             Some(Command::Stream(args)) => stream::run(&common, &args).await,
+            Some(Command::Record(args)) => record::run(&common, &args).await,
+            Some(Command::Export(args)) => export::run(&common, &args).await,
         }
     });
     match result {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Failure, choose, output};
+use super::{Failure, choose, lines, output};
 use crate::cli::{Common, StreamArgs};
 use crate::event::Event;
 use crate::export::jsonl;
@@ -124,25 +124,14 @@ impl Writer {
     }
 
     fn event(&mut self, event: &Event) -> Result<(), Failure> {
-        let shown = match event.flow {
-            None => true,
-            Some(id) => match self.model.flow(id) {
-                Some(flow) => self.choice.shows_event(&self.model, flow),
-                None => self.choice.is_everything(),
-            },
-        };
-        let derived = self.model.take_derived();
-        if !shown {
-            return Ok(());
-        }
-        if let Some(line) = jsonl::event_line(event, &self.model, &self.context) {
-            output::json(&mut self.out, &line)?;
-        }
-        for derived in &derived {
-            let line = jsonl::derived_line(derived, &self.model, &self.context);
-            output::json(&mut self.out, &line)?;
-        }
-        Ok(())
+        let Self {
+            model,
+            choice,
+            context,
+            out,
+            ..
+        } = self;
+        Ok(lines::write(out, event, model, choice, context)?)
     }
 
     /// One object per flow whenever an interval of event time has passed; also of flows that ended within it.

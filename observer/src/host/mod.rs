@@ -11,6 +11,7 @@ pub mod process;
 pub mod qdisc;
 pub mod route;
 pub mod sysctl;
+pub mod tree;
 mod xstats;
 
 use std::collections::BTreeMap;

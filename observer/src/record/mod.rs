@@ -6,21 +6,27 @@
 //! Event ← codec, pack ← reader ← container: framing, checksums, zstd; bounded, whatever the bytes
 //! ```
 
+mod anonymize;
 mod channel;
 mod codec;
 mod columns;
 mod container;
 mod environment;
+mod file;
 mod index;
+mod known;
 mod pack;
 mod quantity;
 mod reader;
 mod varint;
 mod writer;
 
+pub use anonymize::Anonymizer;
 pub use container::Damage;
 pub use environment::{Environment, FORMAT};
+pub use file::{FileError, Files, SMALLEST, Target};
 pub use index::{Entry, Index};
+pub use known::Known;
 pub use reader::{Ending, How, ReadError, Reader};
 pub use writer::{SEAL_NS, Totals, WriteError, Writer};
 

@@ -5,6 +5,7 @@ mod elsewhere;
 pub mod facts;
 pub mod live;
 pub mod reorder;
+pub mod replay;
 pub mod script;
 pub mod snapshot;
 

@@ -1,0 +1,109 @@
+//! `record` and `export`: what may be said.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use super::{FilterArgs, positive_duration};
+use crate::record::SMALLEST;
+
+#[derive(Debug, Args)]
+pub struct RecordArgs {
+    #[command(flatten)]
+    pub filter: FilterArgs,
+    /// The file to record into
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// End after this many seconds (or 500ms, 2m)
+    #[arg(short = 't', long = "time", value_name = "SECS", value_parser = positive_duration)]
+    pub time: Option<Duration>,
+    /// Beside the recording, to group and compare by; may be given more than once
+    #[arg(long = "label", value_name = "K=V", value_parser = label)]
+    pub labels: Vec<(String, String)>,
+    /// A file that would become larger is ended; the recording goes on in FILE.1, FILE.2 …
+    #[arg(long, value_name = "SIZE", value_parser = file_size)]
+    pub max_size: Option<u64>,
+    /// End after this long, as -t
+    #[arg(long, value_name = "DUR", value_parser = positive_duration, conflicts_with = "time")]
+    pub max_time: Option<Duration>,
+    /// Overwrite FILE
+    #[arg(long)]
+    pub force: bool,
+    /// Replace addresses (prefixes stay prefixes) and names
+    #[arg(long)]
+    pub anonymize: bool,
+    /// Run this, record the flows of it and of what it starts, end when it ends, exit with its status
+    #[arg(last = true, value_name = "CMD ARG")]
+    pub command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// A recording
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// What to make of it
+    #[arg(long, value_enum)]
+    pub format: ExportFormat,
+    /// Where to; left out = standard output
+    #[arg(short, long, value_name = "OUT")]
+    pub output: Option<PathBuf>,
+    /// Overwrite OUT
+    #[arg(long)]
+    pub force: bool,
+    /// Which flows: the words of ss, such as 'dport = :443 and cc bbr'
+    #[arg(long, value_name = "EXPR")]
+    pub filter: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ExportFormat {
+    /// The lines of `stream`
+    Jsonl,
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err(format!("'{text}' is no label: write KEY=VALUE")),
+    }
+}
+
+/// `1m`, `2g`: powers of 1024.
+fn file_size(text: &str) -> Result<u64, String> {
+    let wrong = || format!("'{text}' is no size: write 10m or 2g");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" => 0,
+        "k" | "kb" => 10,
+        "m" | "mb" => 20,
+        "g" | "gb" => 30,
+        "t" | "tb" => 40,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = digits.parse().map_err(|_| wrong())?;
+    number
+        .checked_mul(1 << shift)
+        .filter(|bytes| *bytes >= SMALLEST)
+        .ok_or_else(|| format!("'{text}' is less than {}k, or too much", SMALLEST >> 10))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_and_sizes_are_read_or_refused() {
+        let pair = |k: &str, v: &str| Ok((k.to_owned(), v.to_owned()));
+        assert_eq!(label("site=a=b"), pair("site", "a=b"));
+        assert_eq!(label("empty="), pair("empty", ""));
+        assert!(label("=x").is_err() && label("x").is_err());
+        assert_eq!(file_size("1m"), Ok(1 << 20));
+        assert_eq!(file_size("2g"), Ok(2 << 30));
+        for wrong in ["", "1", "255k", "k", "1x", "99999999999999999999t"] {
+            assert!(file_size(wrong).is_err(), "{wrong}");
+        }
+    }
+}
