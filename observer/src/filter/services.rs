@@ -1,12 +1,15 @@
 //! Service names: `/etc/services`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::sync::LazyLock;
 
-/// TCP services by name.
+/// TCP services by name, and the other way round.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Services(BTreeMap<String, u16>);
+pub struct Services {
+    ports: BTreeMap<String, u16>,
+    names: HashMap<u16, String>,
+}
 
 /// Known on hosts without the file, as in small containers.
 const USUAL: &str = "\
@@ -37,31 +40,40 @@ impl Services {
             let Some(port) = port.strip_suffix("/tcp").and_then(|p| p.parse().ok()) else {
                 continue;
             };
+            services
+                .names
+                .entry(port)
+                .or_insert_with(|| name.to_owned());
             for name in std::iter::once(name).chain(words) {
-                services.0.entry(name.to_owned()).or_insert(port);
+                services.ports.entry(name.to_owned()).or_insert(port);
             }
         }
         services
     }
 
-    /// This host's, read once; the usual ones where the file cannot be read.
+    /// This host's, read once. Where the file cannot be read the usual ones are understood, and none is shown.
     pub fn system() -> &'static Self {
-        static SYSTEM: LazyLock<Services> = LazyLock::new(|| {
-            let text = fs::read("/etc/services").map_or_else(
-                |_| USUAL.into(),
-                |b| String::from_utf8_lossy(&b).into_owned(),
-            );
-            Services::parse(&text)
+        static SYSTEM: LazyLock<Services> = LazyLock::new(|| match fs::read("/etc/services") {
+            Ok(text) => Services::parse(&String::from_utf8_lossy(&text)),
+            Err(_) => Services {
+                names: HashMap::new(),
+                ..Services::parse(USUAL)
+            },
         });
         &SYSTEM
     }
 
     pub fn port(&self, name: &str) -> Option<u16> {
-        self.0.get(name).copied()
+        self.ports.get(name).copied()
+    }
+
+    /// What `ss` calls it: the first name in the file.
+    pub fn name(&self, port: u16) -> Option<&str> {
+        self.names.get(&port).map(String::as_str)
     }
 
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
+        self.ports.keys().map(String::as_str)
     }
 }
 
@@ -78,6 +90,11 @@ mod tests {
         assert_eq!(services.port("www"), Some(80));
         assert_eq!(services.port("ntp"), None);
         assert_eq!(services.names().count(), 2);
+        assert_eq!(
+            (services.name(80), services.name(81)),
+            (Some("http"), Some("http"))
+        );
+        assert_eq!(services.name(123), None);
         assert_eq!(Services::parse(USUAL).port("https"), Some(443));
     }
 }

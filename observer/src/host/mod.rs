@@ -4,6 +4,7 @@
 
 pub mod cgroup;
 pub mod link;
+pub mod names;
 pub mod netlink;
 pub mod netns;
 mod options;
