@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use observer::event::*;
 use observer::export::jsonl::{Context, derived_line, event_line, flow_object};
-use observer::model::{KEEP_CLOSED_NS, LimitedBy, Model};
+use observer::model::{Figures, KEEP_CLOSED_NS, LimitedBy, Model};
 use observer::source::script;
 use observer::units::{Limit, Mono};
 use proptest::prelude::*;
@@ -282,7 +282,7 @@ proptest! {
         if in_order {
             events.sort_by_key(|e| e.time);
         }
-        let context = Context { wall_offset_ns: wall };
+        let context = Context { wall_offset_ns: wall, ..Context::default() };
         let mut model = Model::default();
         for event in &events {
             model.apply(event);
@@ -325,5 +325,54 @@ proptest! {
         let flow = model.flows().next().expect("the flow");
         prop_assert_eq!(flow.sampled_at(), Some(Mono(newest)));
         prop_assert_eq!(flow.sample().map(|s| u64::from(s.cwnd)), Some(newest));
+    }
+}
+
+proptest! {
+    /// `list --window 0` makes lines without a model: they say what the model would.
+    #[test]
+    fn one_reading_alone_says_what_a_model_of_one_reading_says(
+        state in prop_oneof![Just(TcpState::Established), Just(TcpState::FinWait2), Just(TcpState::CloseWait)],
+        cwnd in 0_u32..2000,
+        packets_out in 0_u32..2000,
+        gone in 0_u32..2000,
+        mss in prop_oneof![Just(0_u32), Just(1448)],
+        windows in (proptest::option::of(0_u32..5000), proptest::option::of(0_u32..2)),
+        rtts in (proptest::option::of(1_u32..1_000_000), proptest::option::of(1_u32..1_000_000)),
+        rate in (proptest::option::of(any::<u64>()), any::<bool>()),
+        bytes in (proptest::option::of(any::<u64>()), proptest::option::of(any::<u64>())),
+        btlbw in proptest::option::of(proptest::option::of(any::<u64>())),
+    ) {
+        let reading = Sample {
+            origin: Origin::Diag,
+            cause: Cause::Sweep,
+            state,
+            cwnd,
+            packets_out,
+            sacked_out: gone,
+            mss,
+            snd_wnd_bytes: windows.0,
+            notsent_bytes: windows.1,
+            srtt_us: rtts.0,
+            min_rtt_us: rtts.1,
+            delivery_rate: rate.0,
+            rate_app_limited: rate.1,
+            bytes_sent: bytes.0,
+            bytes_retrans: bytes.1,
+            cc: btlbw.map(|btlbw| CcState::Bbr(Bbr { btlbw, ..Bbr::default() })),
+            ..sample("")
+        };
+        let mut model = Model::default();
+        let born = Opened {
+            from_start: false,
+            state,
+            local: SocketAddr::from(([127, 0, 0, 1], 1)),
+            remote: SocketAddr::from(([127, 0, 0, 1], 2)),
+        };
+        let time = 5_000_000_000;
+        model.apply(&event(time, 1, Payload::Opened(born)));
+        model.apply(&event(time, 1, Payload::Sample(Box::new(reading.clone()))));
+        let flow = model.flows().next().expect("the flow");
+        prop_assert_eq!(Figures::of_one(&reading), model.figures(flow));
     }
 }

@@ -4,7 +4,7 @@ use super::Model;
 use super::flow::Flow;
 use super::limit::{self, Evidence, LimitShares, LimitedBy};
 use super::rates::Interval;
-use crate::event::CcState;
+use crate::event::{CcState, Sample};
 use crate::units::Mono;
 
 /// The bottleneck's bandwidth.
@@ -66,23 +66,10 @@ impl Model {
 
     /// BBR's own estimate, or the windowed maximum of delivery rates.
     pub fn btlbw(&self, flow: &Flow) -> Option<BtlBw> {
-        let own = match &flow.sample()?.cc {
-            Some(CcState::Bbr(bbr)) => bbr.btlbw,
-            _ => None,
-        };
-        match own {
-            Some(bytes_per_s) => Some(BtlBw {
-                bytes_per_s,
-                estimated: false,
-            }),
-            None => flow
-                .max_rate
-                .get(self.moment(flow))
-                .map(|bytes_per_s| BtlBw {
-                    bytes_per_s,
-                    estimated: true,
-                }),
-        }
+        BtlBw::own(flow.sample()?).or_else(|| {
+            let rate = flow.max_rate.get(self.moment(flow))?;
+            Some(BtlBw::estimate(rate))
+        })
     }
 
     /// Everything derived of `flow`.
@@ -91,12 +78,8 @@ impl Model {
         let interval = self.interval(flow);
         let btlbw = self.btlbw(flow);
         let inflight_bytes = flow.inflight_bytes();
-        let bdp_bytes = btlbw
-            .zip(flow.sample().and_then(|s| s.min_rtt_us))
-            .map(|(bw, min_rtt)| bdp(bw.bytes_per_s, min_rtt));
-        let bdp_fill = inflight_bytes
-            .zip(bdp_bytes)
-            .and_then(|(inflight, bdp)| super::rates::ratio(inflight, bdp));
+        let bdp_bytes = btlbw.and_then(|bw| bw.bdp(flow.sample()?));
+        let bdp_fill = fill(inflight_bytes, bdp_bytes);
         let throughput_bps = interval.and_then(|i| Some(i.bps(i.acked?)));
         let hz = self.host().and_then(|host| host.hz);
         let limit_shares = limit::shares(flow, self.window, hz, now);
@@ -124,6 +107,64 @@ impl Model {
                 .map(|s| s.app_limited.unwrap_or(s.rate_app_limited)),
             limit_shares,
             limit: limit::decide(flow, now, evidence),
+        }
+    }
+}
+
+impl BtlBw {
+    /// What the algorithm says of itself.
+    fn own(sample: &Sample) -> Option<Self> {
+        match &sample.cc {
+            Some(CcState::Bbr(bbr)) => Some(Self {
+                bytes_per_s: bbr.btlbw?,
+                estimated: false,
+            }),
+            _ => None,
+        }
+    }
+
+    fn estimate(bytes_per_s: u64) -> Self {
+        Self {
+            bytes_per_s,
+            estimated: true,
+        }
+    }
+
+    /// With the kernel's min RTT.
+    fn bdp(self, sample: &Sample) -> Option<u64> {
+        Some(bdp(self.bytes_per_s, sample.min_rtt_us?))
+    }
+}
+
+fn fill(inflight_bytes: Option<u64>, bdp_bytes: Option<u64>) -> Option<f64> {
+    super::rates::ratio(inflight_bytes?, bdp_bytes?)
+}
+
+impl Figures {
+    /// Of one polled reading alone, without a model: what takes two (rates, shares, how long it was quiet) is unknown.
+    pub fn of_one(sample: &Sample) -> Self {
+        let btlbw = BtlBw::own(sample).or_else(|| {
+            let rate = sample.delivery_rate.filter(|_| !sample.rate_app_limited)?;
+            Some(BtlBw::estimate(rate))
+        });
+        let inflight_bytes = Some(sample.inflight_bytes());
+        let bdp_bytes = btlbw.and_then(|bw| bw.bdp(sample));
+        let life = sample.bytes_retrans.zip(sample.bytes_sent);
+        Self {
+            sample_age_us: Some(0),
+            retrans_rate_life: life.and_then(|(again, sent)| super::rates::ratio(again, sent)),
+            inflight_segments: Some(sample.inflight_segments()),
+            inflight_bytes,
+            btlbw,
+            bdp_bytes,
+            bdp_fill: fill(inflight_bytes, bdp_bytes),
+            queueing_delay_us: sample
+                .srtt_us
+                .zip(sample.min_rtt_us)
+                .map(|(srtt, min)| srtt.saturating_sub(min)),
+            app_limited: Some(sample.app_limited.unwrap_or(sample.rate_app_limited)),
+            limit: limit::of_one(sample),
+            ..Self::default()
         }
     }
 }

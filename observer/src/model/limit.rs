@@ -193,6 +193,28 @@ pub(super) struct Evidence {
     pub bdp_fill: Option<f64>,
 }
 
+/// What one reading tells by itself: whether the receiver's window is shut.
+pub(super) fn of_one(sample: &Sample) -> LimitedBy {
+    let waiting = sample.notsent_bytes.unwrap_or(0) > 0;
+    let outstanding = sample.packets_out > 0;
+    let sends = matches!(
+        sample.state,
+        TcpState::Established
+            | TcpState::CloseWait
+            | TcpState::FinWait1
+            | TcpState::LastAck
+            | TcpState::Closing
+    );
+    let shut = sample
+        .snd_wnd_bytes
+        .is_some_and(|wnd| u64::from(wnd) < 2 * u64::from(sample.mss));
+    if sends && shut && (waiting || outstanding) {
+        LimitedBy::Rwnd
+    } else {
+        LimitedBy::Unknown
+    }
+}
+
 /// DETECTION §1 d, in its order.
 pub(super) fn decide(flow: &Flow, now: Mono, evidence: Evidence) -> LimitedBy {
     let Some(sample) = flow.sample() else {
@@ -207,19 +229,9 @@ pub(super) fn decide(flow: &Flow, now: Mono, evidence: Evidence) -> LimitedBy {
     if quiet && !outstanding && !waiting {
         return LimitedBy::Idle;
     }
-    let sends = matches!(
-        sample.state,
-        TcpState::Established
-            | TcpState::CloseWait
-            | TcpState::FinWait1
-            | TcpState::LastAck
-            | TcpState::Closing
-    );
-    let shut = sample
-        .snd_wnd_bytes
-        .is_some_and(|wnd| u64::from(wnd) < 2 * u64::from(sample.mss));
-    if sends && shut && (waiting || outstanding) {
-        return LimitedBy::Rwnd;
+    let first = of_one(sample);
+    if first != LimitedBy::Unknown {
+        return first;
     }
     let Some(shares) = evidence.shares else {
         return LimitedBy::Unknown;
