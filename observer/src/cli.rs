@@ -81,6 +81,18 @@ pub struct Common {
     /// Only IPv6
     #[arg(short = '6', long, global = true)]
     pub ipv6: bool,
+    /// Ports as numbers, also with -r; without -r addresses and ports are numbers anyway
+    #[arg(short = 'n', long, global = true)]
+    pub numeric: bool,
+    /// Names of hosts (by the system's resolver) and of ports (/etc/services; not with -n) on screen and in the tables
+    /// of people. Nothing waits for a resolver: a name is shown when it has come; `list` waits 1s at most. Piped tables and
+    /// JSON keep the numbers and get local_name and remote_name beside them
+    #[arg(short = 'r', long, global = true)]
+    pub resolve: bool,
+    /// The processes that hold a flow, before other columns where there is no room for all; and `list --window 0`, which
+    /// tells of none by itself, looks for them in /proc
+    #[arg(short = 'p', long, global = true)]
+    pub processes: bool,
     /// Network namespace: a name of `ip netns`, a pid, or `all`
     #[arg(short = 'N', long, value_name = "NAME|PID|all", global = true)]
     pub netns: Option<String>,

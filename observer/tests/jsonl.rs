@@ -1,6 +1,8 @@
 //! Lines as SPEC §4 promises them.
 
-use observer::export::jsonl::{Context, derived_line, event_line, flow_object};
+use std::sync::Arc;
+
+use observer::export::jsonl::{Context, Namer, derived_line, event_line, flow_object};
 use observer::model::Model;
 use observer::source::script;
 use serde_json::Value;
@@ -160,6 +162,7 @@ fn fold(text: &str) -> Model {
 fn context() -> Context {
     Context {
         wall_offset_ns: Some(1_796_000_000_123_456_789),
+        ..Context::default()
     }
 }
 
@@ -376,4 +379,26 @@ fn a_wrong_line_is_named() {
     ] {
         assert_eq!(script::parse(text).expect_err(text).to_string(), problem);
     }
+}
+
+#[test]
+fn names_stand_beside_the_addresses_and_only_where_asked_for() {
+    let model = fold("opened 7 local=10.0.0.1:443 remote=10.0.0.2:5000");
+    let plain = object_of(&model);
+    assert!(plain["flow"].get("remote_name").is_none());
+    let local = model.flows().next().expect("a flow").local().ip();
+    let named = Context {
+        names: Some(Namer(Arc::new(move |address| {
+            (address == local).then(|| Arc::from("host.example"))
+        }))),
+        ..context()
+    };
+    let flow = model.flows().next().expect("a flow");
+    let object = serde_json::to_value(flow_object(&model, flow, &named)).expect("an object");
+    assert_eq!(object["flow"]["local_name"], "host.example");
+    assert_eq!(object["flow"]["local"], plain["flow"]["local"]);
+    assert!(
+        object["flow"].get("remote_name").is_none(),
+        "unknown is absent"
+    );
 }

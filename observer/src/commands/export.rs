@@ -23,6 +23,7 @@ pub async fn run(common: &Common, args: &ExportArgs) -> Result<(), Failure> {
     let ExportFormat::Jsonl = args.format;
     let context = jsonl::Context {
         wall_offset_ns: source.info().wall_offset_ns,
+        ..jsonl::Context::default()
     };
     let mut model = Model::default();
     while let Some(batch) = source.next().await.map_err(|error| failed(&error))? {

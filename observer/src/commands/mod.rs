@@ -1,6 +1,7 @@
 //! One file per subcommand: glue between the command line, a source, the model and an output.
 
 mod choose;
+mod ends;
 mod export;
 mod lines;
 mod list;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::ends::Ends;
 use super::{Failure, choose, lines, output};
 use crate::cli::{Common, StreamArgs};
 use crate::event::Event;
@@ -21,6 +22,7 @@ pub async fn run(common: &Common, args: &StreamArgs) -> Result<(), Failure> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut writer = Writer::new(source.info(), args, choice, stopper.clone());
+    writer.context.names = Ends::new(common).namer();
     loop {
         let batch = tokio::select! {
             batch = source.next() => batch.map_err(|error| Failure::Failed(error.into()))?,
@@ -80,6 +82,7 @@ impl Writer {
             model: every_ns.map_or_else(Model::default, Model::with_window),
             context: jsonl::Context {
                 wall_offset_ns: info.wall_offset_ns,
+                ..jsonl::Context::default()
             },
             choice,
             stopper,

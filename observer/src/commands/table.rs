@@ -1,62 +1,181 @@
 //! The table of `observer list`: aligned for a person, TAB-separated plain numbers for a pipe.
 
+mod columns;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
 use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::ops::Range;
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::event::{Attributes, CcState, Sample};
+use super::ends::Ends;
+use crate::cli::Common;
+use crate::event::{FlowId, Process, Sample, TcpState};
 use crate::model::{Figures, Flow, Model, container};
-use crate::units::{self, Limit, UNKNOWN, UNLIMITED, escape};
+use crate::units::{UNKNOWN, escape};
+use columns::{COLUMNS, Column, NAMES};
 
-/// What a row is made of.
-struct Row<'a> {
-    model: &'a Model,
-    flow: &'a Flow,
-    figures: Figures,
+/// What a line is made of. `None` = unknown.
+#[derive(Debug)]
+pub struct Row<'a> {
+    pub state: TcpState,
+    pub local: SocketAddr,
+    pub remote: SocketAddr,
+    /// How these are written.
+    pub ends: &'a Ends,
+    pub owners: Option<&'a [Process]>,
+    pub cc_name: Option<Cow<'a, str>>,
+    pub cc_version: Option<Cow<'a, str>>,
+    pub qdisc: Option<Cow<'a, str>>,
+    pub container: Option<String>,
+    pub sample: Option<&'a Sample>,
+    pub figures: Figures,
 }
 
-/// One column: heading and cell, for a person and for a pipe.
-struct Column {
-    heading: &'static str,
-    key: &'static str,
-    right: bool,
-    shown: fn(&Row) -> Option<String>,
-    plain: fn(&Row) -> Option<String>,
-}
-
-/// Writes the flows, for a terminal of so many columns. A pipe (`None`) gets a heading line of JSON's keys, then plain
-/// integers, unknown = empty.
-pub fn write(
-    out: &mut impl Write,
-    model: &Model,
-    flows: &[&Flow],
-    terminal: Option<usize>,
-) -> io::Result<()> {
-    let rows: Vec<Row> = flows
-        .iter()
-        .map(|flow| Row {
-            model,
-            flow,
+impl<'a> Row<'a> {
+    /// What the model knows of a flow.
+    pub fn of(model: &Model, flow: &'a Flow, ends: &'a Ends) -> Self {
+        let attributes = flow.attributes();
+        Self {
+            state: flow.state(),
+            local: flow.local(),
+            remote: flow.remote(),
+            ends,
+            owners: flow.owners(),
+            cc_name: attributes.map(|a| a.cc_name.as_str().into()),
+            cc_version: attributes.and_then(|a| Some(a.cc_version.as_deref()?.into())),
+            qdisc: model.qdisc_of(flow).map(|qdisc| qdisc.kind.into()),
+            container: attributes
+                .and_then(|a| container::place(a.cgroup.as_deref()?).container)
+                .map(|container| container.to_string()),
+            sample: flow.sample(),
             figures: model.figures(flow),
-        })
-        .collect();
-    match terminal {
-        Some(columns) => aligned(out, &rows, columns),
-        None => separated(out, &rows),
+        }
     }
 }
 
-fn separated(out: &mut impl Write, rows: &[Row]) -> io::Result<()> {
-    let headings: Vec<&str> = COLUMNS.iter().map(|column| column.key).collect();
-    writeln!(out, "{}", headings.join("\t"))?;
-    for row in rows {
-        let cells: Vec<String> = COLUMNS
-            .iter()
-            .map(|column| escape(&(column.plain)(row).unwrap_or_default()))
-            .collect();
-        writeln!(out, "{}", cells.join("\t"))?;
+/// What bears on which columns a person gets.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wishes {
+    /// Processes were asked for: they are not among the columns that are left out.
+    processes: bool,
+    /// Some flow is in a container.
+    contained: bool,
+}
+
+/// The lines so far. They are written in the order of the flows' ids, which is about that of their birth.
+#[derive(Debug)]
+pub enum Table {
+    /// For a terminal of so many columns.
+    Aligned {
+        columns: usize,
+        wishes: Wishes,
+        rows: Vec<(FlowId, Vec<String>)>,
+    },
+    /// For a pipe: a heading line of JSON's keys, then plain integers, unknown = empty. Each line is made when its flow
+    /// comes, so that 20,000 of them need neither 20,000 flows nor 360,000 cells.
+    Separated {
+        /// With the names of hosts beside the addresses.
+        names: bool,
+        text: String,
+        lines: Vec<(FlowId, Range<usize>)>,
+    },
+}
+
+impl Table {
+    /// `terminal` = its columns; `None` = a pipe or a file.
+    pub fn new(terminal: Option<usize>, common: &Common) -> Self {
+        match terminal {
+            Some(columns) => Self::Aligned {
+                columns,
+                wishes: Wishes {
+                    processes: common.processes,
+                    contained: false,
+                },
+                rows: Vec::new(),
+            },
+            None => Self::Separated {
+                names: common.resolve,
+                text: String::new(),
+                lines: Vec::new(),
+            },
+        }
     }
-    Ok(())
+
+    /// Of two rows for one flow the later one counts.
+    pub fn push(&mut self, id: FlowId, row: &Row) {
+        match self {
+            Self::Aligned { rows, wishes, .. } => {
+                wishes.contained |= row.container.is_some();
+                rows.push((id, cells(row)));
+            }
+            Self::Separated { names, text, lines } => {
+                let start = text.len();
+                for (at, column) in separated(*names).enumerate() {
+                    if at > 0 {
+                        text.push('\t');
+                    }
+                    (column.plain)(row, text);
+                }
+                text.push('\n');
+                lines.push((id, start..text.len()));
+            }
+        }
+    }
+
+    /// Writes it all.
+    pub fn write(self, out: &mut impl Write) -> io::Result<()> {
+        match self {
+            Self::Aligned {
+                columns,
+                wishes,
+                mut rows,
+            } => {
+                in_order(&mut rows);
+                let heading = COLUMNS.iter().map(|c| c.heading.to_owned()).collect();
+                let rows = rows.into_iter().map(|(_, cells)| cells);
+                let cells: Vec<Vec<String>> = std::iter::once(heading).chain(rows).collect();
+                aligned(out, &cells, columns, wishes)
+            }
+            Self::Separated {
+                names,
+                text,
+                mut lines,
+            } => {
+                let keys: Vec<&str> = separated(names).map(|column| column.key).collect();
+                writeln!(out, "{}", keys.join("\t"))?;
+                in_order(&mut lines);
+                for (_, line) in lines {
+                    out.write_all(&text.as_bytes()[line])?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The columns for a pipe.
+fn separated(names: bool) -> impl Iterator<Item = &'static Column> {
+    let beside = if names { NAMES } else { &[] };
+    COLUMNS.iter().chain(beside)
+}
+
+/// By flow, the later of two for the same.
+fn in_order<T>(lines: &mut Vec<(FlowId, T)>) {
+    lines.reverse();
+    // Stable: the later one stays before the earlier.
+    lines.sort_by_key(|(id, _)| *id);
+    lines.dedup_by_key(|(id, _)| *id);
+}
+
+fn cells(row: &Row) -> Vec<String> {
+    COLUMNS
+        .iter()
+        .map(|column| escape(&(column.shown)(row).unwrap_or_else(|| UNKNOWN.to_owned())))
+        .collect()
 }
 
 /// Which columns are left out first where there is no room, by key.
@@ -84,9 +203,15 @@ const CONTAINER: &str = "container";
 const GAP: usize = 2;
 
 /// Which columns fit into `room`; what matters most stays even where it does not.
-fn fitting(widths: &[usize], room: usize) -> Vec<bool> {
-    let mut kept = vec![true; COLUMNS.len()];
-    for key in LEFT_OUT_FIRST {
+fn fitting(widths: &[usize], room: usize, wishes: Wishes) -> Vec<bool> {
+    let mut kept: Vec<bool> = COLUMNS
+        .iter()
+        .map(|column| wishes.contained || column.key != CONTAINER)
+        .collect();
+    let first = LEFT_OUT_FIRST
+        .iter()
+        .filter(|key| !wishes.processes || **key != "processes");
+    for key in first {
         let used: usize = widths
             .iter()
             .zip(&kept)
@@ -103,27 +228,17 @@ fn fitting(widths: &[usize], room: usize) -> Vec<bool> {
     kept
 }
 
-fn aligned(out: &mut impl Write, rows: &[Row], room: usize) -> io::Result<()> {
-    let cells: Vec<Vec<String>> =
-        std::iter::once(COLUMNS.iter().map(|c| c.heading.to_owned()).collect())
-            .chain(rows.iter().map(|row| {
-                COLUMNS
-                    .iter()
-                    .map(|column| {
-                        escape(&(column.shown)(row).unwrap_or_else(|| UNKNOWN.to_owned()))
-                    })
-                    .collect()
-            }))
-            .collect();
+fn aligned(
+    out: &mut impl Write,
+    cells: &[Vec<String>],
+    room: usize,
+    wishes: Wishes,
+) -> io::Result<()> {
     let widths: Vec<usize> = (0..COLUMNS.len())
         .map(|at| cells.iter().map(|row| row[at].width()).max().unwrap_or(0))
         .collect();
-    let contained = rows.iter().any(|row| contained(row).is_some());
-    let mut kept = fitting(&widths, room);
-    for (column, kept) in COLUMNS.iter().zip(&mut kept) {
-        *kept &= contained || column.key != CONTAINER;
-    }
-    for row in &cells {
+    let kept = fitting(&widths, room, wishes);
+    for row in cells {
         let mut line = String::new();
         for (((cell, width), column), kept) in row.iter().zip(&widths).zip(COLUMNS).zip(&kept) {
             if !kept {
@@ -142,179 +257,4 @@ fn aligned(out: &mut impl Write, rows: &[Row], room: usize) -> io::Result<()> {
         writeln!(out, "{}", line.trim_end())?;
     }
     Ok(())
-}
-
-impl Row<'_> {
-    fn sample(&self) -> Option<&Sample> {
-        self.flow.sample()
-    }
-
-    fn attributes(&self) -> Option<&Attributes> {
-        self.flow.attributes()
-    }
-}
-
-fn processes(row: &Row) -> Option<String> {
-    let owners = row.flow.owners()?;
-    (!owners.is_empty()).then(|| {
-        owners
-            .iter()
-            .map(|owner| format!("{}/{}", owner.comm, owner.pid))
-            .collect::<Vec<_>>()
-            .join(",")
-    })
-}
-
-fn contained(row: &Row) -> Option<String> {
-    let cgroup = row.attributes()?.cgroup.as_deref()?;
-    Some(container::place(cgroup).container?.to_string())
-}
-
-fn algorithm(row: &Row) -> Option<String> {
-    let attributes = row.attributes()?;
-    let mut name = attributes.cc_name.clone();
-    if let Some(version) = &attributes.cc_version {
-        name = format!("{name}/{version}");
-    }
-    Some(name)
-}
-
-fn phase(row: &Row) -> Option<String> {
-    match row.sample()?.cc.as_ref()? {
-        CcState::Bbr(bbr) => {
-            let phase = bbr.phase?.as_str();
-            Some(bbr.sub_phase.map_or_else(
-                || phase.to_owned(),
-                |sub| format!("{phase}:{}", sub.as_str()),
-            ))
-        }
-        CcState::Cubic(_) | CcState::Dctcp(_) => None,
-    }
-}
-
-fn limit_text(limit: Limit<u64>) -> String {
-    match limit {
-        Limit::Finite(rate) => units::rate(units::bits(rate)),
-        Limit::Unlimited => UNLIMITED.to_owned(),
-    }
-}
-
-fn limit_plain(limit: Limit<u64>) -> String {
-    match limit {
-        Limit::Finite(rate) => units::bits(rate).to_string(),
-        Limit::Unlimited => "unlimited".to_owned(),
-    }
-}
-
-macro_rules! column {
-    ($heading:literal $key:literal left $both:expr) => {
-        Column {
-            heading: $heading,
-            key: $key,
-            right: false,
-            shown: $both,
-            plain: $both,
-        }
-    };
-    ($heading:literal $key:literal $shown:expr, $plain:expr) => {
-        Column {
-            heading: $heading,
-            key: $key,
-            right: true,
-            shown: $shown,
-            plain: $plain,
-        }
-    };
-}
-
-const COLUMNS: &[Column] = &[
-    column!("State" "state" left |r| Some(r.flow.state().as_str().to_owned())),
-    column!("Local" "local" left |r| Some(r.flow.local().to_string())),
-    column!("Remote" "remote" left |r| Some(r.flow.remote().to_string())),
-    column!("Process" "processes" left processes),
-    column!("CC" "cc" left algorithm),
-    column!("Phase" "phase" left phase),
-    column!("Qdisc" "qdisc" left |r| r.model.qdisc_of(r.flow).map(|qdisc| qdisc.kind)),
-    column!("Throughput" "throughput_bps"
-        |r| r.figures.throughput_bps.map(units::rate),
-        |r| r.figures.throughput_bps.map(|v| v.to_string())),
-    column!("cwnd" "cwnd" |r| Some(r.sample()?.cwnd.to_string()), |r| Some(r.sample()?.cwnd.to_string())),
-    column!("Inflight" "inflight_bytes"
-        |r| r.figures.inflight_bytes.map(units::size),
-        |r| r.figures.inflight_bytes.map(|v| v.to_string())),
-    column!("BDP fill" "bdp_fill"
-        |r| r.figures.bdp_fill.map(units::percent),
-        |r| r.figures.bdp_fill.map(|v| format!("{v:.4}"))),
-    column!("Pacing" "pacing_rate_bps"
-        |r| Some(limit_text(r.sample()?.pacing_rate)),
-        |r| Some(limit_plain(r.sample()?.pacing_rate))),
-    column!("BtlBw" "btlbw_bps"
-        |r| r.figures.btlbw.map(|b| format!("{}{}", units::rate(units::bits(b.bytes_per_s)), if b.estimated { " est" } else { "" })),
-        |r| r.figures.btlbw.map(|b| units::bits(b.bytes_per_s).to_string())),
-    column!("SRTT ms" "srtt_us"
-        |r| Some(units::ms(r.sample()?.srtt_us?.into())),
-        |r| Some(r.sample()?.srtt_us?.to_string())),
-    column!("Min RTT ms" "min_rtt_us"
-        |r| Some(units::ms(r.sample()?.min_rtt_us?.into())),
-        |r| Some(r.sample()?.min_rtt_us?.to_string())),
-    column!("Retr%" "retrans_rate"
-        |r| r.figures.retrans_rate.map(units::percent),
-        |r| r.figures.retrans_rate.map(|v| format!("{v:.6}"))),
-    column!("Retrans" "retrans" |r| Some(r.sample()?.retrans.to_string()), |r| Some(r.sample()?.retrans.to_string())),
-    column!("Limit" "limit" left |r| Some(r.figures.limit.as_str().to_owned())),
-    column!("Source" "source" left |r| r.flow.origin().map(|origin| origin.as_str().to_owned())),
-    column!("Container" "container" left contained),
-];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn columns_go_by_worth_until_the_rest_fits() {
-        let widths = vec![10; COLUMNS.len()];
-        let columns = |room| fitting(&widths, room).iter().filter(|kept| **kept).count();
-        assert_eq!(columns(1000), COLUMNS.len());
-        assert_eq!(columns(80), 6);
-        assert_eq!(columns(0), COLUMNS.len() - LEFT_OUT_FIRST.len());
-        let kept = fitting(&widths, 0);
-        let keys: Vec<&str> = COLUMNS
-            .iter()
-            .zip(&kept)
-            .filter(|(_, kept)| **kept)
-            .map(|(c, _)| c.key)
-            .collect();
-        assert!(
-            keys.contains(&"remote") && keys.contains(&"throughput_bps"),
-            "{keys:?}"
-        );
-    }
-
-    #[test]
-    fn a_container_has_a_column_where_there_is_one() {
-        let id = "0123456789abcdef".repeat(4);
-        let table = |cgroup: &str, terminal| {
-            let text = format!("@1s opened 1\n+0 attributes 1 cgroup={cgroup}\n");
-            let mut model = Model::default();
-            for event in crate::source::script::parse(&text).expect("a script") {
-                model.apply(&event);
-            }
-            let flows: Vec<&Flow> = model.flows().collect();
-            let mut out = Vec::new();
-            write(&mut out, &model, &flows, terminal).expect("written");
-            String::from_utf8(out).expect("text")
-        };
-        let shown = table(&format!("/docker/{id}"), Some(500));
-        assert!(shown.contains("Container") && shown.contains("docker:0123456789ab\n"));
-        assert!(!table("/user.slice", Some(500)).contains("Container"));
-        // A pipe's columns are always the same.
-        assert!(table("/user.slice", None).contains("\tcontainer\n"));
-    }
-
-    #[test]
-    fn what_is_left_out_is_named_as_it_is() {
-        for key in LEFT_OUT_FIRST {
-            assert!(COLUMNS.iter().any(|column| column.key == *key), "{key}");
-        }
-    }
 }

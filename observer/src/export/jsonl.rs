@@ -10,6 +10,7 @@
 //! | key | of | is |
 //! |---|---|---|
 //! | `from_start`, `opened_mono_ns`, `closed_mono_ns` | flow | birth seen; when it came into view; when it ended |
+//! | `flow.local_name`, `flow.remote_name` | all of a flow | names of the hosts, only with `-r`, and absent while unknown; not escaped |
 //! | `cgroup_id`, `ifindex` | flow | inode of the cgroup; index of the egress device |
 //! | `container` | flow, note `attributes` | what `cgroup` names: `runtime` (`docker podman containerd cri-o lxc nspawn machined`, or `kubernetes` where only the pod is told), `id` or `name`, `pod`; absent where it names none |
 //! | `unit` | flow, note `attributes` | the innermost systemd service or scope in `cgroup`; absent where there is none |
@@ -41,6 +42,9 @@ mod place;
 mod sample;
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
@@ -60,6 +64,18 @@ pub const SCHEMA: u32 = 1;
 pub struct Context {
     /// Nanoseconds since 1970 at moment 0 of the events' clock; `None` = `time` is null.
     pub wall_offset_ns: Option<i64>,
+    /// Names of hosts, where they were asked for.
+    pub names: Option<Namer>,
+}
+
+/// Tells the name of an address as far as it is known now.
+#[derive(Clone)]
+pub struct Namer(pub Arc<dyn Fn(IpAddr) -> Option<Arc<str>> + Send + Sync>);
+
+impl fmt::Debug for Namer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Namer").finish_non_exhaustive()
+    }
 }
 
 impl Context {

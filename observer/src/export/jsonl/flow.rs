@@ -1,5 +1,7 @@
 //! The flow object of SPEC §4.
 
+use std::net::SocketAddr;
+
 use serde::Serialize;
 
 use super::cc::CcKeys;
@@ -19,10 +21,18 @@ pub(super) struct FlowKeys {
     family: Option<&'static str>,
     local: Option<String>,
     remote: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    local_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remote_name: Option<String>,
 }
 
 impl FlowKeys {
-    pub fn of(id: FlowId, flow: Option<&Flow>) -> Self {
+    pub fn of(id: FlowId, flow: Option<&Flow>, context: &Context) -> Self {
+        let name = |end: fn(&Flow) -> SocketAddr| {
+            let names = context.names.as_ref()?;
+            names.0(end(flow?).ip()).map(|name| name.to_string())
+        };
         Self {
             id: id.to_string(),
             cookie: id.cookie,
@@ -30,6 +40,8 @@ impl FlowKeys {
             family: flow.map(|f| family(&f.remote())),
             local: flow.map(|f| f.local().to_string()),
             remote: flow.map(|f| f.remote().to_string()),
+            local_name: name(Flow::local),
+            remote_name: name(Flow::remote),
         }
     }
 }
@@ -223,7 +235,7 @@ pub(super) fn object<'a>(
         head: Head::new(r#type, model.now(), context),
         source: source(flow.origin()),
         sample_age_us: figures.sample_age_us,
-        flow: FlowKeys::of(flow.id(), Some(flow)),
+        flow: FlowKeys::of(flow.id(), Some(flow), context),
         from_start: flow.from_start(),
         opened_mono_ns: flow.opened_at().0,
         closed_mono_ns: flow.closed_at().map(|at| at.0),

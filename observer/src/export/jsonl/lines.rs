@@ -83,7 +83,7 @@ pub fn event_line<'a>(
     };
     Some(Line(Body::Event(Box::new(EventKeys {
         head: Head::new(r#type, event.time, context),
-        flow: event.flow.map(|id| FlowKeys::of(id, flow)),
+        flow: event.flow.map(|id| FlowKeys::of(id, flow, context)),
         rest,
     }))))
 }
@@ -104,7 +104,11 @@ pub fn derived_line<'a>(derived: &Derived, model: &'a Model, context: &'a Contex
     };
     Line(Body::Event(Box::new(EventKeys {
         head: Head::new(r#type, derived.time, context),
-        flow: Some(FlowKeys::of(derived.flow, model.flow(derived.flow))),
+        flow: Some(FlowKeys::of(
+            derived.flow,
+            model.flow(derived.flow),
+            context,
+        )),
         rest,
     })))
 }
