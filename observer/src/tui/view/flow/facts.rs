@@ -53,7 +53,10 @@ pub fn render(model: &Model, flow: &Flow, state: &ViewState, plan: &Plan, buffer
             },
             Group {
                 title: "Limited by",
-                parts: limits(&figures),
+                parts: limits(&figures)
+                    .into_iter()
+                    .chain(window(&figures))
+                    .collect(),
             },
             Group {
                 title: "Totals",
@@ -129,7 +132,7 @@ fn above(
     lines
 }
 
-/// Parts in one line: those that fit whole; the first is cut where it does not.
+/// The first parts that fit into one line whole; the very first is cut where it does not.
 fn one(parts: &[String], width: usize) -> String {
     let mut line = String::new();
     for part in parts {
@@ -138,6 +141,8 @@ fn one(parts: &[String], width: usize) -> String {
         } else if line.width() + BETWEEN.len() + part.width() <= width {
             line.push_str(BETWEEN);
             line.push_str(part);
+        } else {
+            break;
         }
     }
     line
@@ -382,17 +387,24 @@ fn limits(figures: &Figures) -> Vec<String> {
     // Per cent as a whole: the clocks tick in jiffies.
     let seen = all.into_iter().filter(|(_, share)| *share >= 0.005);
     parts.extend(seen.map(|(name, share)| format!("{name} {:.0}%", share * 100.0)));
-    parts.push(format!("of {}", units_of_time(shares.window_ns)));
     parts
+}
+
+/// What the shares are of.
+fn window(figures: &Figures) -> Option<String> {
+    let shares = figures.limit_shares?;
+    Some(format!("of {}", units_of_time(shares.window_ns)))
 }
 
 fn totals(flow: &Flow) -> Vec<String> {
     let Some(s) = flow.sample() else {
         return vec![format!("acked {UNKNOWN}")];
     };
-    let mut parts = vec![format!("acked {}", known(s.bytes_acked.map(units::size)))];
     let share = flow.retrans_rate_life().map(units::percent);
-    parts.push(format!("retrans {} ({})", s.retrans, known(share)));
+    let mut parts = vec![
+        format!("retrans {} ({})", s.retrans, known(share)),
+        format!("acked {}", known(s.bytes_acked.map(units::size))),
+    ];
     parts.extend(s.lost_total.map(|n| format!("lost {n}")));
     parts.extend(s.dsack_dups.map(|n| format!("DSACK {n}")));
     parts.extend(s.reord_seen.map(|n| format!("reordered {n}")));
