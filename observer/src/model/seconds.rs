@@ -152,7 +152,8 @@ impl Seconds {
             return;
         };
         // The sweep reads what was active within a second: silence before that is silence.
-        let since = since.0.max(time.0.saturating_sub(QUIET_NS));
+        // A sample may be dated before its flow was opened: another CPU's clock.
+        let since = since.0.max(time.0.saturating_sub(QUIET_NS)).min(time.0);
         if self.first == u64::MAX {
             self.start(since / SECOND_NS);
         }
