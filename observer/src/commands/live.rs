@@ -1,9 +1,11 @@
 //! `observer [live]`: the dashboard over the host's flows.
 
+use super::ends::Ends;
 use super::{Failure, choose};
 use crate::cli::{Color, Common, FilterArgs};
 use crate::tui::{
-    self,
+    self, Addresses,
+    columns::Column,
     config::{self, Config},
 };
 
@@ -25,8 +27,16 @@ pub async fn run(common: &Common, args: &FilterArgs) -> Result<(), Failure> {
                 && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
         }
     };
+    let mut view = config.view(colour);
+    if common.processes {
+        view.flows.columns.turn(Column::Process, true);
+    }
+    let ends = Ends::new(common);
+    if ends.named() {
+        view.addresses = Addresses::by(move |end| ends.shown(end));
+    }
     let options = tui::Options {
-        view: config.view(colour),
+        view,
         refresh: config.refresh(),
         shows: Box::new(move |model, flow| choice.shows_live(model, flow)),
     };

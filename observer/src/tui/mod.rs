@@ -17,6 +17,7 @@
 //! [`ViewState::prepare`] takes the model in (which flows, in which order); [`draw`] reads model and state and changes
 //! nothing; time is the model's.
 
+mod address;
 pub mod columns;
 pub mod config;
 mod format;
@@ -36,6 +37,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr as _;
 
+pub use address::Addresses;
 pub use keys::{Action, Context, Key, Keymap};
 pub use look::Look;
 pub use page::Page;
@@ -104,7 +106,7 @@ impl ViewState {
                 let (layout, _) = view::flows::plan(model, self, usize::from(area.height), body);
                 let table = view::rect(body, layout.table);
                 self.flows.scroll(table, layout.page());
-                self.flows.seek(model, self.theme.marker);
+                self.flows.seek(model, self.theme.marker, &self.addresses);
             }
             Page::Flow => view::flow::arrange(model, self, body),
             Page::Help => {

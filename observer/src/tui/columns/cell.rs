@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use super::{Column, SPIKE, trend};
 use crate::event::{CcState, Sample, TcpState};
 use crate::model::{Figures, Flow, LimitedBy, Model};
+use crate::tui::address::Addresses;
 use crate::tui::format::{cut_address, known};
 use crate::tui::theme::Marker;
 use crate::units::{self, Limit, UNKNOWN, UNLIMITED};
@@ -16,15 +17,17 @@ pub struct Row<'a> {
     pub flow: &'a Flow,
     pub figures: Figures,
     pub marker: Marker,
+    pub addresses: &'a Addresses,
 }
 
 impl<'a> Row<'a> {
-    pub fn new(model: &'a Model, flow: &'a Flow, marker: Marker) -> Self {
+    pub fn new(model: &'a Model, flow: &'a Flow, marker: Marker, addresses: &'a Addresses) -> Self {
         Self {
             model,
             flow,
             figures: model.figures(flow),
             marker,
+            addresses,
         }
     }
 
@@ -40,8 +43,8 @@ impl Column {
         let figures = &row.figures;
         match self {
             Self::State => state(row.flow).to_owned(),
-            Self::Local => cut_address(&row.flow.local().to_string(), width),
-            Self::Remote => cut_address(&row.flow.remote().to_string(), width),
+            Self::Local => cut_address(&row.addresses.text(row.flow.local()), width),
+            Self::Remote => cut_address(&row.addresses.text(row.flow.remote()), width),
             Self::Process => known(process(row.flow)),
             Self::Cc => text(algorithm(row.flow)),
             Self::Phase => text(phase(row.flow)),

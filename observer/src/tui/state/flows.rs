@@ -10,6 +10,7 @@ use super::{Action, Move, Shows, movement};
 use crate::event::{DeviceId, FlowId};
 use crate::filter::{Facts, Filter};
 use crate::model::{Flow, Model};
+use crate::tui::address::Addresses;
 use crate::tui::columns::{Choice, Column, Placed, Row, SortKey, compare};
 use crate::tui::theme::Marker;
 
@@ -178,7 +179,7 @@ impl FlowsState {
     }
 
     /// Goes to what is searched for, if that was asked.
-    pub fn seek(&mut self, model: &Model, marker: Marker) {
+    pub fn seek(&mut self, model: &Model, marker: Marker, addresses: &Addresses) {
         let Some(seek) = self.seek.take() else {
             return;
         };
@@ -192,13 +193,13 @@ impl FlowsState {
         let found = match seek {
             Seek::Here => (0..total)
                 .map(|n| (from + n) % total)
-                .find(|line| self.matches(model, *line, marker)),
+                .find(|line| self.matches(model, *line, marker, addresses)),
             Seek::Next => (1..=total)
                 .map(|n| (from + n) % total)
-                .find(|line| self.matches(model, *line, marker)),
+                .find(|line| self.matches(model, *line, marker, addresses)),
             Seek::Previous => (1..=total)
                 .map(|n| (from + total - n) % total)
-                .find(|line| self.matches(model, *line, marker)),
+                .find(|line| self.matches(model, *line, marker, addresses)),
         };
         match found {
             Some(line) => self.select(line),
@@ -208,7 +209,7 @@ impl FlowsState {
 
     /// Whether any text of the line that is shown has what is searched for, whatever the case. Text that is cut on the
     /// screen counts whole.
-    fn matches(&self, model: &Model, line: usize, marker: Marker) -> bool {
+    fn matches(&self, model: &Model, line: usize, marker: Marker, addresses: &Addresses) -> bool {
         match self.lines.get(line) {
             Some(Line::Group(place)) => {
                 let name = self
@@ -221,7 +222,7 @@ impl FlowsState {
                 let Some(flow) = model.flow(*id) else {
                     return false;
                 };
-                let row = Row::new(model, flow, marker);
+                let row = Row::new(model, flow, marker, addresses);
                 self.placed
                     .iter()
                     .filter(|p| !matches!(p.column, Column::Trend | Column::RetransTrend))

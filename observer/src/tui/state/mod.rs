@@ -8,6 +8,7 @@ pub mod help;
 mod mouse;
 pub mod prompt;
 
+use super::address::Addresses;
 use super::keys::{Action, Context, Key, Keymap};
 use super::page::{Page, Pages};
 use super::theme::Theme;
@@ -57,6 +58,7 @@ pub struct ViewState {
     pub prompt: Option<Prompt>,
     pub paused: Option<Paused>,
     pub theme: Theme,
+    pub addresses: Addresses,
     pub keys: Keymap,
     pub clicks: Clicks,
     /// Own CPU time, share of all cores; `None` = not measured yet.

@@ -28,8 +28,11 @@ pub fn lines(model: &Model, state: &ViewState, width: usize) -> Vec<Line<'static
     let Some(flow) = state.flows.selected.and_then(|id| model.flow(id)) else {
         return Vec::new();
     };
-    let row = Row::new(model, flow, state.theme.marker);
-    let (local, remote) = (flow.local().to_string(), flow.remote().to_string());
+    let row = Row::new(model, flow, state.theme.marker, &state.addresses);
+    let (local, remote) = (
+        state.addresses.text(flow.local()),
+        state.addresses.text(flow.remote()),
+    );
     let mut title = format!("{local} → {remote}");
     if title.width() > width {
         let each = width.saturating_sub(3) / 2;

@@ -104,7 +104,7 @@ impl Table<'_> {
 
     fn flow(&self, flow: &Flow, y: u16, buffer: &mut Buffer) {
         let theme = &self.state.theme;
-        let row = Row::new(self.model, flow, theme.marker);
+        let row = Row::new(self.model, flow, theme.marker, &self.state.addresses);
         let base = if flow.is_closed() {
             theme.quiet
         } else {

@@ -84,11 +84,11 @@ fn beside(
 ) -> Vec<Line<'static>> {
     let mut lines = vec![
         Line::styled(
-            cut_address(&flow.local().to_string(), width),
+            cut_address(&state.addresses.text(flow.local()), width),
             state.theme.heading,
         ),
         Line::styled(
-            cut(&format!("→ {}", flow.remote()), width),
+            cut(&format!("→ {}", state.addresses.text(flow.remote())), width),
             state.theme.heading,
         ),
     ];
@@ -114,7 +114,11 @@ fn above(
     figures: &Figures,
     width: usize,
 ) -> Vec<Line<'static>> {
-    let mut title = vec![format!("{} → {}", flow.local(), flow.remote())];
+    let mut title = vec![format!(
+        "{} → {}",
+        state.addresses.text(flow.local()),
+        state.addresses.text(flow.remote())
+    )];
     title.push(condition(flow));
     title.extend(processes(flow));
     title.push(age(model, flow));
