@@ -1,9 +1,13 @@
 //! The field table: every kernel field the programs read, one row each.
 //!
-//! User space resolves each row against the running kernel's BTF and hands the offsets to the programs in one
-//! read-only global, [`Layout`]. The verifier treats them as constants, so plain loads work and the branch for an
-//! absent field vanishes. To add a field: a row here, a member in `wire.rs`, a read in `observer-ebpf`, a test against
-//! `ss` (see `observer/docs/KERNELS.md`).
+//! User space resolves each row against the running kernel's BTF and writes the offsets into the programs' load
+//! instructions before the kernel sees them ([`Standin`]): a field costs one instruction, as in C with `vmlinux.h`. To
+//! add a field: a row here, a member in `wire.rs`, a read in `observer-ebpf`, a test against `ss` (see
+//! `observer/docs/KERNELS.md`).
+#![expect(
+    clippy::inline_always,
+    reason = "in the programs a stand-in has to be a constant"
+)]
 
 /// What a load of this row reads. The resolver refuses a kernel whose member is not of this shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -229,3 +233,74 @@ impl Layout {
         self.offset[field as usize] != ABSENT
     }
 }
+
+/// What stands in the place of an offset in the object's loads until user space writes the kernel's own. No structure
+/// of ours is so large that a load of its own could look like one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standin {
+    /// A load of the field at this index, plus so many times four bytes.
+    Load(usize, u16),
+    /// A load of the field inside [`Field::SkbCb`].
+    InCb(usize),
+    /// Not a load: how far the field's byte is to be shifted.
+    Shift(usize),
+    /// Not a load: which bits of it count then.
+    Mask(usize),
+}
+
+impl Standin {
+    const LOAD: u16 = 0x4000;
+    const IN_CB: u16 = 0x6000;
+    const SHIFT: u16 = 0x6100;
+    const MASK: u16 = 0x6200;
+    const END: u16 = 0x6300;
+    /// Places inside one field that a load can name.
+    pub const INDEXES: u16 = 64;
+
+    #[inline(always)]
+    pub const fn load(field: Field, index: usize) -> usize {
+        Self::LOAD as usize + field as usize * Self::INDEXES as usize + index
+    }
+
+    #[inline(always)]
+    pub const fn in_cb(field: Field) -> usize {
+        Self::IN_CB as usize + field as usize
+    }
+
+    #[inline(always)]
+    pub const fn shift(field: Field) -> usize {
+        Self::SHIFT as usize + field as usize
+    }
+
+    #[inline(always)]
+    pub const fn mask(field: Field) -> usize {
+        Self::MASK as usize + field as usize
+    }
+
+    /// What an instruction's offset stands for; `None` = it means itself.
+    pub fn of(offset: u16) -> Option<Self> {
+        let field = |base: u16| {
+            let field = usize::from(offset - base);
+            (field < FIELD_COUNT).then_some(field)
+        };
+        match offset {
+            Self::LOAD..Self::IN_CB => {
+                let at = offset - Self::LOAD;
+                let field = usize::from(at / Self::INDEXES);
+                (field < FIELD_COUNT).then_some(Self::Load(field, at % Self::INDEXES))
+            }
+            Self::IN_CB..Self::SHIFT => field(Self::IN_CB).map(Self::InCb),
+            Self::SHIFT..Self::MASK => field(Self::SHIFT).map(Self::Shift),
+            Self::MASK..Self::END => field(Self::MASK).map(Self::Mask),
+            _ => None,
+        }
+    }
+}
+
+const _: () = {
+    assert!(FIELD_COUNT <= 128);
+    assert!(
+        Standin::LOAD as usize + FIELD_COUNT * (Standin::INDEXES as usize)
+            <= Standin::IN_CB as usize
+    );
+};

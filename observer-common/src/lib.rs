@@ -2,6 +2,7 @@
 #![no_std]
 
 pub mod config;
+pub mod filter;
 pub mod flow;
 pub mod layout;
 pub mod outcome;
@@ -9,17 +10,28 @@ pub mod wire;
 
 #[cfg(feature = "user")]
 mod pod {
-    use crate::{config::ProbeConfig, layout::Layout, outcome::ProgramsCounters};
+    use crate::{
+        config::{Control, ProbeConfig},
+        filter::FilterProgram,
+        layout::Layout,
+    };
 
     // SAFETY: `repr(C)`, integers only, no implicit padding (asserted below).
     unsafe impl aya::Pod for Layout {}
     // SAFETY: as above.
     unsafe impl aya::Pod for ProbeConfig {}
     // SAFETY: as above.
-    unsafe impl aya::Pod for ProgramsCounters {}
+    unsafe impl aya::Pod for Control {}
+    // SAFETY: as above.
+    unsafe impl aya::Pod for FilterProgram {}
 
     const _: () = {
         assert!(size_of::<Layout>() == crate::layout::FIELD_COUNT * 4);
-        assert!(size_of::<ProbeConfig>() == 48);
+        assert!(size_of::<ProbeConfig>() == 40);
+        assert!(size_of::<Control>() == 3 * 8 + 4 * 4 + crate::config::FOCUS * 8);
+        assert!(
+            size_of::<FilterProgram>()
+                == 8 + crate::filter::MAX_PIDS * 4 + crate::filter::MAX_STEPS * 24
+        );
     };
 }

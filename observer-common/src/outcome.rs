@@ -94,9 +94,23 @@ pub struct Counters {
     pub reserved: [u64; 2],
 }
 
-/// Counters of all programs on one CPU, indexed by [`Program`].
+/// Counters of all programs, indexed by [`Program`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct ProgramsCounters {
     pub program: [Counters; PROGRAMS],
+}
+
+/// What one CPU keeps for user space, which maps it into its own memory: the counters, and the two ends of the CPU's
+/// briefs. The ends run freely; each has one writer and a cache line of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Cpu {
+    pub counters: ProgramsCounters,
+    /// Briefs written; only `on_probe` on this CPU writes it, which the kernel never runs twice at a time there.
+    pub head: u64,
+    pub apart: [u64; 7],
+    /// Briefs taken; only user space writes it.
+    pub tail: u64,
+    pub apart2: [u64; 7],
 }

@@ -28,6 +28,8 @@ pub enum RecordKind {
     CongState = 7,
     /// [`Owner`]: of the task-file iterator; not numbered.
     Owner = 8,
+    /// [`Brief`]: a sample between two whole ones.
+    Brief = 9,
 }
 
 /// The first 40 bytes of every record.
@@ -134,6 +136,68 @@ pub struct Body {
     pub reserved: [u8; 5],
     /// `icsk_ca_priv`, zero beyond `ProbeConfig::ca_words`.
     pub ca_priv: [u64; CA_WORDS],
+}
+
+/// What of a [`Body`] moves from ACK to ACK: for flows that are sampled at every one. The rest of the body is as in the
+/// flow's last whole sample, which is at most `Control::whole_us` older; so are the algorithm's own words. Every cache
+/// line of a record costs about 20 ns, because the reader's core has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Brief {
+    pub header: Header,
+    pub bytes_sent: u64,
+    pub bytes_acked: u64,
+    pub bytes_retrans: u64,
+    pub bytes_received: u64,
+    pub pacing_rate: u64,
+    pub cwnd: u32,
+    pub ssthresh: u32,
+    pub packets_out: u32,
+    pub sacked_out: u32,
+    pub lost_out: u32,
+    pub retrans_out: u32,
+    pub snd_una: u32,
+    pub snd_nxt: u32,
+    pub write_seq: u32,
+    pub snd_wnd: u32,
+    pub wmem_queued: u32,
+    pub rto: u32,
+    pub segs_in: u32,
+    pub segs_out: u32,
+    pub data_segs_in: u32,
+    /// As [`Body::chrono_stat`].
+    pub chrono_stat: [u32; 3],
+    pub chrono_start: u32,
+    pub srtt_us8: u32,
+    pub mdev_us4: u32,
+    pub min_rtt_us: u32,
+    pub rack_rtt_us: u32,
+    pub rate_delivered: u32,
+    pub rate_interval_us: u32,
+    pub app_limited: u32,
+    pub delivered: u32,
+    pub lost: u32,
+    pub data_segs_out: u32,
+    pub total_retrans: u32,
+    pub reserved2: u32,
+    pub rate_app_limited: u8,
+    pub is_cwnd_limited: u8,
+    pub chrono_type: u8,
+    pub reserved: u8,
+}
+
+impl Brief {
+    /// Brings `body`, the flow's last whole one, up to this moment.
+    pub fn onto(&self, body: &mut Body) {
+        macro_rules! take {
+            ($($field:ident)*) => { $(body.$field = self.$field;)* };
+        }
+        take!(bytes_sent bytes_acked bytes_retrans bytes_received pacing_rate wmem_queued rto);
+        take!(segs_in segs_out data_segs_in chrono_stat chrono_start chrono_type);
+        take!(cwnd ssthresh packets_out sacked_out lost_out retrans_out snd_una snd_nxt write_seq snd_wnd);
+        take!(srtt_us8 mdev_us4 min_rtt_us rack_rtt_us rate_delivered rate_interval_us app_limited);
+        take!(delivered lost data_segs_out total_retrans rate_app_limited is_cwnd_limited);
+    }
 }
 
 /// What changes rarely.
@@ -299,6 +363,8 @@ const _: () = {
     assert!(size_of::<FlowKey>() == 40);
     assert!(size_of::<Body>() == 6 * 8 + 43 * 4 + 12 + CA_WORDS * 8);
     assert!(size_of::<Attributes>() == 40 + 8 + 16 + 32 + 16 + 20 + 8 + 8 + 4);
+    assert!(size_of::<Brief>() == 40 + 5 * 8 + 30 * 4 + 4 + 4);
+    assert!(size_of::<Brief>().is_multiple_of(8));
     assert!(size_of::<Sample>().is_multiple_of(8));
     assert!(size_of::<Full>().is_multiple_of(8));
     assert!(size_of::<Retransmit>() == 40 + 40 + 16 + 13 * 4 + 4);

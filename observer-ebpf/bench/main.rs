@@ -1,6 +1,8 @@
 //! The parts of `on_probe`, one program each, for `cargo xtask bench kernel`: what each costs above an empty program
 //! on the same events. They are the observer's own functions wherever there is one. Never part of the observer.
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
+// The one exchange in emit.rs; the build sets RUSTC_BOOTSTRAP for `build-std` anyway.
+#![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch))]
 #![cfg_attr(
     target_arch = "bpf",
     expect(
@@ -20,6 +22,9 @@ mod congestion;
 #[cfg(target_arch = "bpf")]
 #[path = "../src/emit.rs"]
 mod emit;
+#[cfg(target_arch = "bpf")]
+#[path = "../src/filter.rs"]
+mod filter;
 #[cfg(target_arch = "bpf")]
 #[path = "../src/maps.rs"]
 mod maps;
@@ -45,13 +50,15 @@ mod variants {
     use aya_ebpf::programs::BtfTracePointContext;
     use observer_common::layout::Field;
     use observer_common::outcome::{Outcome, Program};
-    use observer_common::wire::{Body, Sample};
+    use observer_common::wire::{Body, Brief, Sample};
 
-    use crate::emit::{counted, flow_state, jiffies, tcp_sock};
+    use crate::emit::{self, counted, flow_state, jiffies, tcp_sock};
     use crate::maps::{EVENTS, SLOT, SLOTS, Slot};
     use crate::pace::is_due;
-    use crate::reader::{self, Kernel, object};
+    use crate::reader::{Kernel, object};
     use crate::{sock, tcp};
+
+    const HOUR_US: u64 = 3_600_000_000;
 
     /// Where a result goes that must not be optimised away.
     #[unsafe(no_mangle)]
@@ -59,6 +66,12 @@ mod variants {
 
     #[unsafe(no_mangle)]
     static mut SCRATCH: Body = {
+        // SAFETY: integers only, all zero is a value.
+        unsafe { core::mem::zeroed() }
+    };
+
+    #[unsafe(no_mangle)]
+    static mut SCRATCH_BRIEF: Brief = {
         // SAFETY: integers only, all zero is a value.
         unsafe { core::mem::zeroed() }
     };
@@ -104,12 +117,12 @@ mod variants {
         let slot = unsafe { (&raw mut SLOT).cast::<Slot>().add(index) };
         let (me, now) = (sk.as_ptr() as u64, tp.u64(Field::Mstamp));
         // SAFETY: inside the array.
-        let (owner, last) = unsafe { ((*slot).sk, (*slot).mstamp) };
-        if owner != me || is_due(now, last, reader::interval_ns()) {
+        let (owner, due) = unsafe { ((*slot).sk, (*slot).due_us) };
+        if owner != me || is_due(now, due) {
             // SAFETY: as above.
             unsafe {
                 (*slot).sk = me;
-                (*slot).mstamp = now;
+                (*slot).due_us = now + HOUR_US;
             }
         }
         0
@@ -123,9 +136,9 @@ mod variants {
         };
         let now = tp.u64(Field::Mstamp);
         if let Some(state) = flow_state(sk, true)
-            && is_due(now, state.mstamp, reader::interval_ns())
+            && is_due(now, state.due_us)
         {
-            state.mstamp = now;
+            state.due_us = now + HOUR_US;
         }
         0
     }
@@ -162,6 +175,29 @@ mod variants {
             let scratch: *mut Body = &raw mut SCRATCH;
             // SAFETY: a place to write to, read by nobody.
             tcp::fill_body(unsafe { &mut *scratch }, tp);
+        }
+        0
+    }
+
+    /// The cast and all loads of a brief, into memory of ours.
+    #[btf_tracepoint(function = "tcp_probe")]
+    pub fn cast_brief(context: BtfTracePointContext) -> i32 {
+        if let Some(tp) = tp(&context) {
+            let scratch: *mut Brief = &raw mut SCRATCH_BRIEF;
+            // SAFETY: a place to write to, read by nobody.
+            tcp::fill_brief(unsafe { &mut *scratch }, tp);
+        }
+        0
+    }
+
+    /// The cast, socket storage, and a brief handed over; no decision.
+    #[btf_tracepoint(function = "tcp_probe")]
+    pub fn brief(context: BtfTracePointContext) -> i32 {
+        let (Some(sk), Some(tp)) = (sk(&context), tp(&context)) else {
+            return 0;
+        };
+        if let Some(state) = flow_state(sk, true) {
+            emit::brief(Program::Probe, sk, tp, 1, state);
         }
         0
     }

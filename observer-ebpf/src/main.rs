@@ -1,6 +1,8 @@
 //! Entry points of the kernel programs, and the panic handler. On the host this is an empty binary: the programs'
 //! pure parts are tested through the library.
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
+// The one exchange in emit.rs; the build sets RUSTC_BOOTSTRAP for `build-std` anyway.
+#![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch))]
 #![cfg_attr(
     target_arch = "bpf",
     expect(
@@ -14,6 +16,8 @@
 mod congestion;
 #[cfg(target_arch = "bpf")]
 mod emit;
+#[cfg(target_arch = "bpf")]
+mod filter;
 #[cfg(target_arch = "bpf")]
 mod maps;
 #[cfg(target_arch = "bpf")]

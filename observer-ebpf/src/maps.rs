@@ -1,9 +1,11 @@
 //! Every map, with the reason for its size.
 
-use aya_ebpf::btf_maps::{Array, PerCpuArray, RingBuf, SkStorage};
+use aya_ebpf::bindings::BPF_F_MMAPABLE;
+use aya_ebpf::btf_maps::{Array, RingBuf, SkStorage};
 use aya_ebpf::macros::btf_map;
-use observer_common::outcome::ProgramsCounters;
-use observer_common::wire::{Full, Owner};
+use observer_common::config::Control;
+use observer_common::outcome::Cpu;
+use observer_common::wire::{Brief, Full, Owner};
 
 /// What the programs remember of a socket. Lives and dies with it.
 #[derive(Clone, Copy)]
@@ -11,8 +13,14 @@ use observer_common::wire::{Full, Owner};
 pub struct FlowState {
     /// The next record's number.
     pub number: u64,
-    /// `tcp_mstamp` at the last sample.
-    pub mstamp: u64,
+    /// `SO_COOKIE`; 0 = not asked yet.
+    pub cookie: u64,
+    /// The next sample is due when `tcp_mstamp` gets there.
+    pub due_us: u64,
+    /// `tcp_mstamp` at the last whole sample.
+    pub whole_us: u64,
+    /// The flow has had losses until `tcp_mstamp` gets here: it is sampled closely.
+    pub lossy_until_us: u64,
     /// Signature of the attributes last handed over.
     pub attributes: u64,
     /// `icsk_ca_ops` last handed over.
@@ -23,14 +31,25 @@ pub struct FlowState {
     /// Totals at the last record that carried them.
     pub bytes_retrans: u64,
     pub total_retrans: u32,
-    /// Bits [`SEEN`], [`LISTENER`].
+    /// Bits [`SEEN`], [`LISTENER`], [`WANTED`], [`UNWANTED`].
     pub flags: u32,
+    /// Which of the processes that the filter names hold it, and the walk that found this; 0 = none came by.
+    pub holders: u32,
+    pub walk: u32,
+    /// Of the socket, once it is [`SEEN`].
+    pub netns: u32,
+    pub reserved: u32,
 }
 
 /// [`FlowState::flags`]: a record of this flow was made.
 pub const SEEN: u32 = 1;
 /// [`FlowState::flags`]: the state belongs to a listener and only numbers its SYN-ACKs.
 pub const LISTENER: u32 = 2;
+
+/// [`FlowState::flags`]: the filter was asked, and may pass it.
+pub const WANTED: u32 = 4;
+/// [`FlowState::flags`]: the filter was asked, and does not pass it.
+pub const UNWANTED: u32 = 8;
 
 /// In front of socket storage: which socket gave the last sample, by its kernel-made hash. A hit is decided without a
 /// helper call; a collision costs the storage lookup, nothing else.
@@ -42,13 +61,14 @@ pub const LISTENER: u32 = 2;
 #[repr(C)]
 pub struct Slot {
     pub sk: u64,
-    pub mstamp: u64,
+    /// As [`FlowState::due_us`].
+    pub due_us: u64,
 }
 
 pub const SLOTS: usize = 1024;
 
 #[unsafe(no_mangle)]
-pub static mut SLOT: [Slot; SLOTS] = [Slot { sk: 0, mstamp: 0 }; SLOTS];
+pub static mut SLOT: [Slot; SLOTS] = [Slot { sk: 0, due_us: 0 }; SLOTS];
 
 /// The sweep's record: too large for the stack. One iterator runs at a time, so one buffer.
 #[unsafe(no_mangle)]
@@ -89,10 +109,15 @@ pub static FLOWS: SkStorage<FlowState> = SkStorage::new();
 #[btf_map]
 pub static EVENTS: RingBuf<u64, { 8 << 20 }> = RingBuf::new();
 
-/// One element holds all programs' counters, so that a run pays one lookup.
+/// One element a CPU: counters and the ends of its briefs, one lookup for both. User space sets the number.
 #[btf_map]
-pub static COUNTERS: PerCpuArray<ProgramsCounters, 1> = PerCpuArray::new();
+pub static CPUS: Array<Cpu, 1, { BPF_F_MMAPABLE as usize }> = Array::new();
 
-/// Element 0: whether the sweep hands over unchanged flows too.
+/// Each CPU's briefs, one CPU behind the other: one writer and one reader, so no lock, and user space maps them, so
+/// neither copies. User space sets the number (`ProbeConfig::briefs_per_cpu` times the CPUs).
 #[btf_map]
-pub static CONTROL: Array<u32, 1> = Array::new();
+pub static BRIEFS: Array<Brief, 1, { BPF_F_MMAPABLE as usize }> = Array::new();
+
+/// How closely to look. One element.
+#[btf_map]
+pub static CONTROL: Array<Control, 1> = Array::new();

@@ -7,7 +7,10 @@ use observer_common::wire::{
     CongState, Full, Header, Owner, RecordKind, Retransmit, State, SynAck, flags,
 };
 
-use crate::emit::{self, flow_state, header, is_listener, is_wanted, jiffies, submit, tcp_sock};
+use observer_common::config::Control;
+
+use crate::emit::{self, flow_state, header, is_listener, jiffies, submit, tcp_sock};
+use crate::filter::{self, is_wanted, is_wanted_netns};
 use crate::kind::classify;
 use crate::maps::{CONTROL, FlowState, LISTENER, SEEN, SLOT, SLOTS, SWEEP_RECORD, Slot};
 use crate::pace::is_due;
@@ -39,9 +42,9 @@ pub fn probe(context: *const u64) -> Outcome {
     };
     let slot = slot(sk);
     // SAFETY: inside the array; a torn reading costs one sample more or less.
-    let (owner, last) = unsafe { ((*slot).sk, (*slot).mstamp) };
+    let (owner, due) = unsafe { ((*slot).sk, (*slot).due_us) };
     // Comparing and storing the pointer is all the verifier allows, and all that is needed.
-    if owner == sk.as_ptr() as u64 && !is_due(tp.u64(Field::Mstamp), last, reader::interval_ns()) {
+    if owner == sk.as_ptr() as u64 && !is_due(tp.u64(Field::Mstamp), due) {
         return Outcome::Suppressed;
     }
     decide(context)
@@ -57,24 +60,76 @@ fn decide(context: *const u64) -> Outcome {
     let Some(tp) = tcp_sock(sk) else {
         return Outcome::Filtered;
     };
-    let netns = sock::netns(tp);
-    if !is_wanted(netns) {
-        return Outcome::Filtered;
-    }
-    let Some(state) = flow_state(sk, true) else {
+    let (netns, state) = match flow_state(sk, false) {
+        // Reported before, so asked for.
+        Some(state) if state.flags & SEEN != 0 => (state.netns, state),
+        _ => {
+            let netns = sock::netns(tp);
+            if !is_wanted_netns(netns) {
+                return Outcome::Filtered;
+            }
+            let Some(state) = flow_state(sk, true) else {
+                return Outcome::Failed;
+            };
+            (netns, state)
+        }
+    };
+    let Some(control) = CONTROL.get(0) else {
         return Outcome::Failed;
     };
-    let mstamp = tp.u64(Field::Mstamp);
-    if state.flags & SEEN != 0 && !is_due(mstamp, state.mstamp, reader::interval_ns()) {
+    let now = tp.u64(Field::Mstamp);
+    let slot = slot(sk);
+    if !is_wanted(tp, netns, state) {
+        // Not to be asked at every segment.
+        take(slot, sk, now + control.interval_us);
+        return Outcome::Filtered;
+    }
+    if state.flags & SEEN != 0 && !is_due(now, state.due_us) {
         return Outcome::Suppressed;
     }
-    let slot = slot(sk);
+    let interval = if !is_due(now, state.lossy_until_us) || is_looked_at(control, state.cookie) {
+        control.close_us
+    } else {
+        control.interval_us
+    };
+    state.due_us = now + interval;
+    // What is due at once needs no slot to say so.
+    if interval != 0 {
+        take(slot, sk, state.due_us);
+    }
+    // A socket that got another algorithm is read whole, because its private words have another layout.
+    if now.wrapping_sub(state.whole_us) < control.whole_us
+        && state.ca_ops == tp.address(Field::CaOps)
+    {
+        emit::brief(Program::Probe, sk, tp, netns, state)
+    } else {
+        emit::sample(Program::Probe, sk, tp, netns, state, false)
+    }
+}
+
+#[inline(always)]
+fn take(slot: *mut Slot, sk: Kernel, due_us: u64) {
     // SAFETY: inside the array.
     unsafe {
         (*slot).sk = sk.as_ptr() as u64;
-        (*slot).mstamp = mstamp;
+        (*slot).due_us = due_us;
     }
-    emit::sample(Program::Probe, sk, tp, netns, state, false)
+}
+
+/// Whether somebody looks at the flow with this cookie.
+#[inline(always)]
+fn is_looked_at(control: &Control, cookie: u64) -> bool {
+    let f = &control.focus;
+    control.focused != 0
+        && cookie != 0
+        && ((cookie == f[0])
+            | (cookie == f[1])
+            | (cookie == f[2])
+            | (cookie == f[3])
+            | (cookie == f[4])
+            | (cookie == f[5])
+            | (cookie == f[6])
+            | (cookie == f[7]))
 }
 
 /// How much the socket's totals rose since a record last looked (TRAPS 3).
@@ -107,13 +162,16 @@ pub fn retransmit(context: *const u64) -> Outcome {
         return Outcome::Filtered;
     };
     let netns = sock::netns(tp);
-    if !is_wanted(netns) {
+    if !is_wanted_netns(netns) {
         return Outcome::Filtered;
     }
     let Some(state) = flow_state(sk, true) else {
         return Outcome::Failed;
     };
-    let gso_segs = u32::from(skb.within::<u16>(Field::SkbCb, Field::CbGsoSegs));
+    if !is_wanted(tp, netns, state) {
+        return Outcome::Filtered;
+    }
+    let gso_segs = u32::from(skb.in_cb::<u16>(Field::CbGsoSegs));
     let skb_len = skb.u32(Field::SkbLen);
     let (segments, bytes) = rise(state, tp, gso_segs, skb_len);
     let mut header = header(
@@ -131,11 +189,12 @@ pub fn retransmit(context: *const u64) -> Outcome {
     } else {
         0
     };
-    // The flow has losses: let its next ACK report.
+    // The flow has losses: look closely, from its next ACK on.
     // SAFETY: inside the array.
     unsafe { (*slot(tp)).sk = 0 };
-    state.mstamp = 0;
-    let tcp_flags: u8 = skb.within(Field::SkbCb, Field::CbFlags);
+    state.due_us = 0;
+    state.lossy_until_us = tp.u64(Field::Mstamp) + Control::CLOSE_AFTER_LOSS_US;
+    let tcp_flags: u8 = skb.in_cb(Field::CbFlags);
     let pending = tp.bits(Field::Pending);
     submit::<Retransmit>(|record| {
         record.header = header;
@@ -144,8 +203,8 @@ pub fn retransmit(context: *const u64) -> Outcome {
         record.bytes = bytes;
         record.total_retrans = state.total_retrans;
         record.segments = segments;
-        record.seq = skb.within(Field::SkbCb, Field::CbSeq);
-        record.end_seq = skb.within(Field::SkbCb, Field::CbEndSeq);
+        record.seq = skb.in_cb(Field::CbSeq);
+        record.end_seq = skb.in_cb(Field::CbEndSeq);
         record.skb_len = skb_len;
         record.gso_segs = gso_segs;
         record.err = err;
@@ -173,7 +232,10 @@ pub fn synack(context: *const u64) -> Outcome {
         return Outcome::Filtered;
     };
     let netns = sock::netns(tp);
-    if !is_wanted(netns) {
+    if !is_wanted_netns(netns) {
+        return Outcome::Filtered;
+    }
+    if !filter::is_wanted_request(req, netns) {
         return Outcome::Filtered;
     }
     let Some(state) = flow_state(sk, true) else {
@@ -226,12 +288,26 @@ pub fn set_state(context: *const u64) -> Outcome {
         return Outcome::Filtered;
     }
     let netns = sock::netns(tp);
-    if !is_wanted(netns) {
+    if !is_wanted_netns(netns) {
         return Outcome::Filtered;
     }
     let Some(state) = flow_state(sk, true) else {
         return Outcome::Failed;
     };
+    let connecting = old == CLOSE && new == SYN_SENT;
+    let (mut pid, mut comm) = (0, [0; 16]);
+    if connecting {
+        task::fill_current(&mut pid, &mut comm);
+    }
+    if connecting
+        && filter::names_processes()
+        && let Some(control) = CONTROL.get(0)
+    {
+        filter::note_holder(state, control.walk, pid);
+    }
+    if !is_wanted(tp, netns, state) {
+        return Outcome::Filtered;
+    }
     let header = header(Program::SetState, RecordKind::State, sk, tp, netns, state);
     submit::<State>(|record| {
         record.header = header;
@@ -241,12 +317,9 @@ pub fn set_state(context: *const u64) -> Outcome {
         record.reserved = [0; 2];
         record.total_retrans = tp.u32(Field::TotalRetrans);
         record.bytes_retrans = tp.u64(Field::BytesRetrans);
-        record.comm = [0; 16];
-        record.pid = 0;
+        record.comm = comm;
+        record.pid = pid;
         record.reserved2 = 0;
-        if old == CLOSE && new == SYN_SENT {
-            task::fill_current(&mut record.pid, &mut record.comm);
-        }
     })
 }
 
@@ -260,8 +333,15 @@ pub fn destroy(context: *const u64) -> Outcome {
         return Outcome::Filtered;
     };
     let netns = sock::netns(tp);
-    if !is_wanted(netns) {
+    if !is_wanted_netns(netns) {
         return Outcome::Filtered;
+    }
+    let slot = slot(tp);
+    // SAFETY: inside the array. The memory may be another socket's soon.
+    unsafe {
+        if (*slot).sk == sk.as_ptr() as u64 {
+            (*slot).sk = 0;
+        }
     }
     let connected = tp.u16(Field::RemotePort) != 0;
     // A socket that was never connected has no state here and is no flow.
@@ -275,12 +355,8 @@ pub fn destroy(context: *const u64) -> Outcome {
     if is_listener(state) {
         return Outcome::Filtered;
     }
-    let slot = slot(tp);
-    // SAFETY: inside the array. The memory may be another socket's soon.
-    unsafe {
-        if (*slot).sk == sk.as_ptr() as u64 {
-            (*slot).sk = 0;
-        }
+    if !is_wanted(tp, netns, state) {
+        return Outcome::Filtered;
     }
     emit::sample(Program::Destroy, sk, tp, netns, state, true)
 }
@@ -296,7 +372,7 @@ pub fn cong_state(context: *const u64) -> Outcome {
         return Outcome::Filtered;
     };
     let netns = sock::netns(tp);
-    if !is_wanted(netns) {
+    if !is_wanted_netns(netns) {
         return Outcome::Filtered;
     }
     if tp.bits(Field::CaState) == new {
@@ -306,6 +382,9 @@ pub fn cong_state(context: *const u64) -> Outcome {
     let Some(state) = flow_state(sk, true) else {
         return Outcome::Failed;
     };
+    if !is_wanted(tp, netns, state) {
+        return Outcome::Filtered;
+    }
     let header = header(
         Program::CongState,
         RecordKind::CongState,
@@ -345,16 +424,19 @@ pub fn sweep(context: *const u64) -> Outcome {
         return Outcome::Filtered;
     }
     let netns = sock::netns(tp);
-    if !is_wanted(netns) {
+    if !is_wanted_netns(netns) {
         return Outcome::Filtered;
     }
     let Some(state) = flow_state(sk, true) else {
         return Outcome::Failed;
     };
+    if !is_wanted(tp, netns, state) {
+        return Outcome::Filtered;
+    }
     let signature = tcp::signature(tp, jiffies());
     let attributes = sock::attributes_signature(tp);
     let ca_ops = tp.address(Field::CaOps);
-    let all = CONTROL.get(0).is_some_and(|all| *all != 0);
+    let all = CONTROL.get(0).is_some_and(|control| control.sweep_all != 0);
     if !all && signature == state.swept && attributes == state.attributes && ca_ops == state.ca_ops
     {
         return Outcome::Suppressed;
@@ -374,7 +456,7 @@ pub fn sweep(context: *const u64) -> Outcome {
     state.swept = signature;
     state.attributes = attributes;
     state.ca_ops = ca_ops;
-    state.mstamp = tp.u64(Field::Mstamp);
+    state.whole_us = tp.u64(Field::Mstamp);
     state.total_retrans = record.body.total_retrans;
     state.bytes_retrans = record.body.bytes_retrans;
     Outcome::Kept
@@ -400,7 +482,7 @@ pub fn owners(context: *const u64) -> Outcome {
         return Outcome::Filtered;
     };
     let netns = sock::netns(tp);
-    if !is_wanted(netns) {
+    if !is_wanted_netns(netns) {
         return Outcome::Filtered;
     }
     let record: *mut Owner = &raw mut crate::maps::OWNER_RECORD;
@@ -422,6 +504,13 @@ pub fn owners(context: *const u64) -> Outcome {
     } else {
         record.pid = tgid;
         task.copy_16(Field::TaskComm, &mut record.comm);
+    }
+    if filter::names_processes()
+        && tp.u8(Field::State) != LISTEN
+        && let Some(control) = CONTROL.get(0)
+        && let Some(state) = flow_state(tp, true)
+    {
+        filter::note_holder(state, control.walk, record.pid);
     }
     if write(meta, record) {
         Outcome::Kept

@@ -1,14 +1,14 @@
-//! Loads of kernel fields at the offsets user space resolved.
+//! Loads of kernel fields. Each stands at a stand-in offset (`observer_common::layout::Standin`) that user space replaces
+//! by the running kernel's before the programs are loaded.
 //!
-//! The verifier knows the read-only globals' values: an absent field's branch vanishes, and a load at a constant
-//! offset from a typed pointer is checked against the kernel's own types. A field that this kernel lacks reads as 0;
-//! user space knows the layout and turns that into «unknown».
+//! The verifier checks a load at a constant offset from a typed pointer against the kernel's own types. A load of a
+//! field that this kernel lacks becomes a plain 0; user space knows the layout and turns that into «unknown».
 
 use core::ptr::read_volatile;
 
 use aya_ebpf::helpers::generated;
 use observer_common::config::{ProbeConfig, TaskPlaces};
-use observer_common::layout::{ABSENT, Field, Layout};
+use observer_common::layout::{ABSENT, Field, Layout, Standin};
 
 #[unsafe(no_mangle)]
 static LAYOUT: Layout = Layout::EMPTY;
@@ -26,8 +26,8 @@ macro_rules! config {
     };
 }
 
-config!(interval_ns: u64);
 config!(netns: u32);
+config!(briefs_per_cpu: u32);
 config!(ca_words: u32);
 config!(retransmit_err_arg: u32);
 config!(task: TaskPlaces);
@@ -59,71 +59,58 @@ impl Kernel {
         self.0.cast_mut().cast()
     }
 
+    /// The load itself: one instruction, whatever becomes of its offset.
     #[inline(always)]
-    fn at(self, field: Field, extra: usize) -> Option<*const u8> {
-        // SAFETY: in bounds of a static array.
-        let offset = unsafe { read_volatile(&raw const LAYOUT.offset[field as usize]) };
-        if offset == ABSENT {
-            None
-        } else {
-            Some(self.0.wrapping_add(offset as usize + extra))
-        }
-    }
-
-    #[inline(always)]
-    fn load<T: Copy + Default>(self, field: Field, extra: usize) -> T {
-        match self.at(field, extra) {
-            // SAFETY: the verifier checks the place against the kernel's types; a fault reads as 0.
-            Some(place) => unsafe { read_volatile(place.cast::<T>()) },
-            None => T::default(),
-        }
+    fn load<T: Copy>(self, standin: usize) -> T {
+        // SAFETY: the verifier checks the place against the kernel's types; a fault reads as 0.
+        unsafe { read_volatile(self.0.wrapping_add(standin).cast::<T>()) }
     }
 
     #[inline(always)]
     pub fn u8(self, field: Field) -> u8 {
-        self.load(field, 0)
+        self.load(Standin::load(field, 0))
     }
 
     #[inline(always)]
     pub fn u16(self, field: Field) -> u16 {
-        self.load(field, 0)
+        self.load(Standin::load(field, 0))
     }
 
     #[inline(always)]
     pub fn u32(self, field: Field) -> u32 {
-        self.load(field, 0)
+        self.load(Standin::load(field, 0))
     }
 
     #[inline(always)]
     pub fn u64(self, field: Field) -> u64 {
-        self.load(field, 0)
+        self.load(Standin::load(field, 0))
     }
 
     /// Element `index` of an array of `u32` that starts at the field.
     #[inline(always)]
     pub fn u32_at(self, field: Field, index: usize) -> u32 {
-        self.load(field, index * 4)
+        self.load(Standin::load(field, index))
     }
 
     /// Element `index` of an array of `u64` that starts at the field.
     #[inline(always)]
     pub fn u64_at(self, field: Field, index: usize) -> u64 {
-        self.load(field, index * 8)
+        self.load(Standin::load(field, index * 2))
     }
 
-    /// A field inside a buffer at `base`, as `TCP_SKB_CB` lies in `sk_buff.cb`.
+    /// A field of `TCP_SKB_CB`, which lies in `sk_buff.cb`.
     #[inline(always)]
-    pub fn within<T: Copy + Default>(self, base: Field, field: Field) -> T {
-        // SAFETY: in bounds of a static array.
-        let inner = unsafe { read_volatile(&raw const LAYOUT.offset[field as usize]) };
-        self.load(base, inner as usize)
+    pub fn in_cb<T: Copy>(self, field: Field) -> T {
+        self.load(Standin::in_cb(field))
     }
 
     /// Sixteen bytes that typed loads may not read as numbers (`task_struct.comm`).
     #[inline(always)]
     pub fn copy_16(self, field: Field, out: &mut [u8; 16]) {
         *out = [0; 16];
-        if let Some(place) = self.at(field, 0) {
+        let offset = offset(field);
+        if offset != ABSENT {
+            let place = self.0.wrapping_add(offset as usize);
             // SAFETY: the helper checks both ends; on a fault the zeroes stay.
             unsafe { generated::bpf_probe_read_kernel(out.as_mut_ptr().cast(), 16, place.cast()) };
         }
@@ -132,29 +119,17 @@ impl Kernel {
     /// A bit field, or the low byte of an integer.
     #[inline(always)]
     pub fn bits(self, field: Field) -> u8 {
-        let byte: u8 = self.load(field, 0);
-        // SAFETY: in bounds of static arrays.
-        let (shift, mask) = unsafe {
-            (
-                read_volatile(&raw const LAYOUT.shift[field as usize]),
-                read_volatile(&raw const LAYOUT.mask[field as usize]),
-            )
-        };
+        let byte: u8 = self.load(Standin::load(field, 0));
+        // Neither is a load in the end.
+        let shift: u8 = self.load(Standin::shift(field));
+        let mask: u8 = self.load(Standin::mask(field));
         (byte >> (shift & 7)) & mask
     }
 
     /// The object a pointer field leads to.
     #[inline(always)]
-    #[expect(
-        clippy::cast_ptr_alignment,
-        reason = "the kernel's own pointer is aligned"
-    )]
     pub fn follow(self, field: Field) -> Option<Self> {
-        match self.at(field, 0) {
-            // SAFETY: as in `load`.
-            Some(place) => Self::new(unsafe { read_volatile(place.cast::<*const u8>()) }),
-            None => None,
-        }
+        Self::new(self.load(Standin::load(field, 0)))
     }
 
     /// A pointer field as a number, to compare or to send.

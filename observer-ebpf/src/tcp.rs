@@ -1,7 +1,7 @@
 //! Reads the moving part of a socket.
 
 use observer_common::layout::Field;
-use observer_common::wire::Body;
+use observer_common::wire::{Body, Brief};
 
 use crate::congestion::fill_private;
 use crate::pace::mix;
@@ -15,6 +15,51 @@ pub fn fill_body(out: &mut Body, tp: Kernel) {
     fill_totals(out, tp);
     fill_limits(out, tp);
     fill_private(out, tp);
+}
+
+/// What moves from ACK to ACK.
+#[inline(always)]
+pub fn fill_brief(out: &mut Brief, tp: Kernel) {
+    out.bytes_sent = tp.u64(Field::BytesSent);
+    out.bytes_acked = tp.u64(Field::BytesAcked);
+    out.bytes_retrans = tp.u64(Field::BytesRetrans);
+    out.bytes_received = tp.u64(Field::BytesReceived);
+    out.pacing_rate = tp.u64(Field::PacingRate);
+    out.wmem_queued = tp.u32(Field::WmemQueued);
+    out.rto = tp.u32(Field::Rto);
+    out.segs_in = tp.u32(Field::SegsIn);
+    out.segs_out = tp.u32(Field::SegsOut);
+    out.data_segs_in = tp.u32(Field::DataSegsIn);
+    out.chrono_type = tp.bits(Field::ChronoType);
+    out.chrono_start = tp.u32(Field::ChronoStart);
+    out.chrono_stat[0] = tp.u32_at(Field::ChronoStat, 0);
+    out.chrono_stat[1] = tp.u32_at(Field::ChronoStat, 1);
+    out.chrono_stat[2] = tp.u32_at(Field::ChronoStat, 2);
+    out.cwnd = tp.u32(Field::Cwnd);
+    out.ssthresh = tp.u32(Field::Ssthresh);
+    out.packets_out = tp.u32(Field::PacketsOut);
+    out.sacked_out = tp.u32(Field::SackedOut);
+    out.lost_out = tp.u32(Field::LostOut);
+    out.retrans_out = tp.u32(Field::RetransOut);
+    out.snd_una = tp.u32(Field::SndUna);
+    out.snd_nxt = tp.u32(Field::SndNxt);
+    out.write_seq = tp.u32(Field::WriteSeq);
+    out.snd_wnd = tp.u32(Field::SndWnd);
+    out.srtt_us8 = tp.u32(Field::Srtt);
+    out.mdev_us4 = tp.u32(Field::Mdev);
+    out.min_rtt_us = tp.u32(Field::MinRtt);
+    out.rack_rtt_us = tp.u32(Field::RackRtt);
+    out.rate_delivered = tp.u32(Field::RateDelivered);
+    out.rate_interval_us = tp.u32(Field::RateInterval);
+    out.app_limited = tp.u32(Field::AppLimited);
+    out.delivered = tp.u32(Field::Delivered);
+    out.lost = tp.u32(Field::Lost);
+    out.data_segs_out = tp.u32(Field::DataSegsOut);
+    out.total_retrans = tp.u32(Field::TotalRetrans);
+    out.rate_app_limited = tp.bits(Field::RateAppLimited);
+    out.is_cwnd_limited = tp.bits(Field::CwndLimited);
+    out.reserved = 0;
+    out.reserved2 = 0;
 }
 
 #[inline(always)]

@@ -14,26 +14,28 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use aya::maps::{MapData, PerCpuArray, RingBuf};
+use aya::maps::{Array, Map, MapData, RingBuf};
 use aya::programs::BtfTracePoint;
 use aya::programs::tp_btf::BtfTracePointLink;
 use aya::{Ebpf, EbpfLoader};
 use clap::Parser;
 use observer::kernel::btf::{Btf, Resolved, SYS_KERNEL_BTF, resolve};
 use observer::kernel::load::{Options, Programs};
-use observer::kernel::{counters, object};
-use observer_common::config::ProbeConfig;
-use observer_common::outcome::{Program, ProgramsCounters};
+use observer::kernel::object;
+use observer::kernel::patch::patched;
+use observer::kernel::shared::{Shared, briefs_per_cpu};
+use observer_common::config::{Control, ProbeConfig};
+use observer_common::outcome::Program;
 
 use common::{Flows, Summary, bar};
 
-const HOUR_NS: u64 = 3_600_000_000_000;
-const VARIANTS: [(&str, &str); 11] = [
+const HOUR_US: u64 = 3_600_000_000;
+const VARIANTS: [(&str, &str); 13] = [
     ("empty", "nothing: the statistics' own cost"),
     ("counters", "the per-CPU counters"),
     ("tick", "the clock of jiffies"),
@@ -43,6 +45,8 @@ const VARIANTS: [(&str, &str); 11] = [
     ("cast_slot", "the cast, decided by the array"),
     ("cast_storage", "the cast, decided by storage"),
     ("cast_loads", "the cast, a sample's loads"),
+    ("cast_brief", "the cast, a brief's loads"),
+    ("brief", "the cast, storage, a brief handed over"),
     ("cast_attributes", "the cast, the attributes' look"),
     ("ring", "a sample's room in the ring"),
 ];
@@ -119,23 +123,45 @@ struct Loader {
     types: aya::Btf,
     resolved: Resolved,
     loaded: Vec<Ebpf>,
+    shared: Vec<Shared>,
     subjects: Vec<Subject>,
 }
 
 impl Loader {
-    fn load(&mut self, bytes: &[u8], interval_ns: u64) -> Result<usize> {
+    fn load(&mut self, bytes: &[u8], interval_us: u64) -> Result<usize> {
+        let cpus = u32::try_from(
+            aya::util::nr_cpus().map_err(|(what, e)| anyhow::anyhow!("{what}: {e}"))?,
+        )?;
+        let room = briefs_per_cpu(self.ring_bytes, cpus);
         let config = ProbeConfig {
-            interval_ns,
+            briefs_per_cpu: room,
             ca_words: self.resolved.ca_words,
             retransmit_err_arg: self.resolved.retransmit_err_arg,
             ..ProbeConfig::DEFAULT
         };
-        let ebpf = EbpfLoader::new()
+        let mut ebpf = EbpfLoader::new()
             .btf(Some(&self.types))
             .override_global("LAYOUT", &self.resolved.layout, true)
             .override_global("CONFIG", &config, true)
             .map_max_entries("EVENTS", self.ring_bytes)
-            .load(bytes)?;
+            .map_max_entries("CPUS", cpus)
+            .map_max_entries("BRIEFS", cpus * room)
+            .load(&patched(bytes, &self.resolved.layout)?)?;
+        let control = Control {
+            interval_us,
+            close_us: interval_us,
+            whole_us: 10_000,
+            walk: 1,
+            ..Control::default()
+        };
+        Array::<_, Control>::try_from(ebpf.map_mut("CONTROL").context("no control")?)?
+            .set(0, control, 0)?;
+        let mut array = |name| match ebpf.take_map(name) {
+            Some(Map::Array(data)) => Ok(data),
+            _ => bail!("no array {name}"),
+        };
+        self.shared
+            .push(Shared::new(array("CPUS")?, array("BRIEFS")?, cpus, room)?);
         self.loaded.push(ebpf);
         Ok(self.loaded.len() - 1)
     }
@@ -192,11 +218,12 @@ fn per_event(args: &Args) -> Result<()> {
         types: aya::Btf::from_sys_fs()?,
         resolved: resolve(&*Btf::vmlinux(SYS_KERNEL_BTF.as_ref())?)?,
         loaded: Vec::new(),
+        shared: Vec::new(),
         subjects: Vec::new(),
     };
     let parts = fs::read(&args.variants)
         .with_context(|| format!("no parts at {}", args.variants.display()))?;
-    let ebpf = loader.load(&parts, HOUR_NS)?;
+    let ebpf = loader.load(&parts, HOUR_US)?;
     let mut rings = vec![loader.take_ring(ebpf)?];
     let count = if args.no_parts { 1 } else { VARIANTS.len() };
     for (name, what) in &VARIANTS[..count] {
@@ -216,7 +243,7 @@ fn per_event(args: &Args) -> Result<()> {
     let mut emitting = Vec::new();
     for (label, bytes) in &objects {
         let program = Program::Probe.name();
-        let suppressed = loader.load(bytes, HOUR_NS)?;
+        let suppressed = loader.load(bytes, HOUR_US)?;
         let name = format!("suppressed{label}");
         loader.add(suppressed, program, name, "on_probe at --interval 1h")?;
         let emitted = loader.load(bytes, 0)?;
@@ -228,7 +255,8 @@ fn per_event(args: &Args) -> Result<()> {
         emitting.push(emitted);
     }
 
-    let drain = Drain::start(rings, Duration::from_millis(5));
+    let shared = std::mem::take(&mut loader.shared);
+    let drain = Drain::start(rings, shared, Duration::from_millis(5));
     let flows = Flows::start(4)?;
     let subjects = loader.subjects.len();
     // Every program stands on every place equally often.
@@ -254,10 +282,10 @@ fn per_event(args: &Args) -> Result<()> {
         }
     }
     drop(flows);
-    drain.stop();
+    let shared = drain.stop().shared;
     print_table(&loader.subjects, rounds);
     for ebpf in emitting {
-        check_accounts(&loader.loaded[ebpf])?;
+        check_accounts(&shared[ebpf])?;
     }
     for (subject, most) in [("suppressed", 2.0), ("emitted", 5.0)] {
         for subject in loader
@@ -301,10 +329,8 @@ fn print_table(subjects: &[Subject], rounds: usize) {
 }
 
 /// The emitted program has to have emitted, and every run to have one outcome.
-fn check_accounts(ebpf: &Ebpf) -> Result<()> {
-    let map = ebpf.map("COUNTERS").context("no counters")?;
-    let map: PerCpuArray<&MapData, ProgramsCounters> = PerCpuArray::try_from(map)?;
-    let own = counters::own(&map)?.program[Program::Probe as usize];
+fn check_accounts(shared: &Shared) -> Result<()> {
+    let own = shared.counters().program[Program::Probe as usize];
     let [kept, suppressed, filtered, failed, dropped] = own.outcome;
     println!(
         "emitted: {} attempted = {kept} kept + {suppressed} suppressed + {filtered} filtered + {failed} failed + {dropped} dropped",
@@ -322,40 +348,44 @@ fn check_accounts(ebpf: &Ebpf) -> Result<()> {
 /// A thread that takes records out of rings and forgets them.
 struct Drain {
     stop: Arc<AtomicBool>,
-    taken: Arc<AtomicU64>,
-    thread: JoinHandle<Vec<RingBuf<MapData>>>,
+    thread: JoinHandle<Drained>,
+}
+
+/// What the thread had.
+#[derive(Default)]
+struct Drained {
+    rings: Vec<RingBuf<MapData>>,
+    shared: Vec<Shared>,
 }
 
 impl Drain {
-    fn start(mut rings: Vec<RingBuf<MapData>>, every: Duration) -> Self {
+    fn start(mut rings: Vec<RingBuf<MapData>>, mut shared: Vec<Shared>, every: Duration) -> Self {
         let stop: Arc<AtomicBool> = Arc::default();
-        let taken: Arc<AtomicU64> = Arc::default();
         let thread = thread::spawn({
-            let (stop, taken) = (Arc::clone(&stop), Arc::clone(&taken));
+            let stop = Arc::clone(&stop);
             move || {
+                let mut bytes = 0;
                 while !stop.load(Ordering::Relaxed) {
                     for ring in &mut rings {
                         while let Some(record) = ring.next() {
-                            taken.fetch_add(record.len() as u64, Ordering::Relaxed);
+                            bytes += record.len() as u64;
                         }
+                    }
+                    for shared in &mut shared {
+                        shared.drain(u64::MAX, |brief| bytes += brief.bytes_acked & 1);
                     }
                     thread::sleep(every);
                 }
-                rings
+                std::hint::black_box(bytes);
+                Drained { rings, shared }
             }
         });
-        Self {
-            stop,
-            taken,
-            thread,
-        }
+        Self { stop, thread }
     }
 
-    /// The rings back, and how many bytes were taken.
-    fn stop(self) -> (Vec<RingBuf<MapData>>, u64) {
+    fn stop(self) -> Drained {
         self.stop.store(true, Ordering::Relaxed);
-        let rings = self.thread.join().unwrap_or_default();
-        (rings, self.taken.load(Ordering::Relaxed))
+        self.thread.join().unwrap_or_default()
     }
 }
 
@@ -386,7 +416,7 @@ fn share(rounds: usize) -> Result<()> {
             Ok(())
         })?);
         programs.attach()?;
-        let drain = Drain::start(rings, Duration::from_millis(10));
+        let drain = Drain::start(rings, Vec::new(), Duration::from_millis(10));
         let (before, start) = (times(&programs)?, Instant::now());
         rates[1].push(throughput(&flows, || {
             programs.sweep(false, &mut records)?;
@@ -402,7 +432,7 @@ fn share(rounds: usize) -> Result<()> {
         }
         shares.push(sum);
         programs.detach();
-        rings = drain.stop().0;
+        rings = drain.stop().rings;
         rates[2].push(throughput(&flows, || watch_by_ss(PHASE))?);
     }
     drop(flows);

@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -37,6 +38,8 @@ impl Drop for Stats {
 /// A live source whose events are gathered beside the test.
 struct Watching {
     handle: Handle,
+    /// While set, nothing is gathered: the source waits, and the rings fill.
+    held: Arc<AtomicBool>,
     thread: thread::JoinHandle<(Vec<Event>, Programs)>,
 }
 
@@ -55,6 +58,8 @@ impl Watching {
         let mut live = Live::start(&options).expect("the programs load");
         let handle = live.handle();
         let (sender, first) = std::sync::mpsc::channel();
+        let held: Arc<AtomicBool> = Arc::default();
+        let hold = Arc::clone(&held);
         let thread = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .build()
@@ -64,13 +69,20 @@ impl Watching {
                 // The first batch comes when the hooks are on.
                 let _ = sender.send(());
                 events.extend(batch);
+                while hold.load(Ordering::Relaxed) {
+                    thread::sleep(Duration::from_millis(5));
+                }
             }
             (events, live.finish().expect("the thread ends well"))
         });
         first
             .recv_timeout(Duration::from_secs(10))
             .expect("it starts");
-        Self { handle, thread }
+        Self {
+            handle,
+            held,
+            thread,
+        }
     }
 
     fn finish(self) -> (Vec<Event>, Programs) {
@@ -168,7 +180,7 @@ fn trap_29_the_sums_are_the_kernels_to_the_last_event() {
 }
 
 #[test]
-fn a_ring_that_overflows_leaves_as_many_holes_as_drops() {
+fn rings_that_overflow_leave_as_many_holes_as_drops() {
     needs!("ip", "bpftool");
     let _stats = Stats::on();
     let ns = Netns::new();
@@ -184,10 +196,12 @@ fn a_ring_that_overflows_leaves_as_many_holes_as_drops() {
                 }
             });
         }
+        watching.held.store(true, Ordering::Relaxed);
         thread::sleep(Duration::from_secs(2));
         stop.store(true, Ordering::Relaxed);
     });
-    // The ring has room again: the last records of the flows, by the sweep, are not lost, so every hole shows.
+    watching.held.store(false, Ordering::Relaxed);
+    // The rings have room again: the last records of the flows, by the sweep, are not lost, so every hole shows.
     watching.handle.sweep();
     thread::sleep(Duration::from_millis(300));
     let (events, programs) = watching.finish();

@@ -4,11 +4,14 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use observer_common::filter::FilterProgram;
+
 use crate::cli::{Common, SourceChoice};
 use crate::commands::Failure;
 use crate::event::Event;
 use crate::filter::{self, Facts, Filter, Needs};
 use crate::host::Roots;
+use crate::host::cgroup::Cgroups;
 use crate::host::netns::{self, Namespace};
 use crate::kernel::load::{LoadError, Options};
 use crate::model::{Flow, Model};
@@ -34,7 +37,7 @@ pub fn namespaces(common: &Common) -> Result<Vec<Namespace>, Failure> {
 }
 
 /// What the live source is to do.
-fn live_options(common: &Common) -> Result<LiveOptions, Failure> {
+fn live_options(common: &Common, choice: &Choice) -> Result<LiveOptions, Failure> {
     let namespaces = namespaces(common)?;
     let netns = match (common.netns.as_deref(), namespaces.as_slice()) {
         (Some("all"), _) => None,
@@ -46,6 +49,7 @@ fn live_options(common: &Common) -> Result<LiveOptions, Failure> {
         kernel: Options {
             interval_ns,
             netns,
+            filter: Box::new(choice.kernel_part()),
             ring_bytes: common.ring,
             btf: common.btf.clone(),
         },
@@ -55,9 +59,10 @@ fn live_options(common: &Common) -> Result<LiveOptions, Failure> {
     })
 }
 
-/// The source asked for, or, left to us and without what the programs need, polling. `sweeping` = whether the programs' source looks at all sockets by itself every second.
-pub fn source(common: &Common, sweeping: bool) -> Result<Observed, Failure> {
-    let mut options = live_options(common)?;
+/// The source asked for, of the flows that `choice` may show, or, left to us and without what the programs need,
+/// polling. `sweeping` = whether the programs' source looks at all sockets by itself every second.
+pub fn source(common: &Common, choice: &Choice, sweeping: bool) -> Result<Observed, Failure> {
+    let mut options = live_options(common, choice)?;
     if !sweeping {
         options.sweep_every_ns = 0;
     }
@@ -160,6 +165,24 @@ impl Source for Observed {
     }
 }
 
+/// Numbers of named things, as this system has them now.
+struct SystemNumbers {
+    roots: Roots,
+}
+
+impl filter::Numbers for SystemNumbers {
+    fn cgroup(&self, path: &str) -> Option<u64> {
+        Cgroups::new(&self.roots.proc.join("self/mountinfo")).id(path)
+    }
+
+    fn netns(&self, name: &str) -> Option<u32> {
+        match netns::resolve(&self.roots, name).ok()?.as_slice() {
+            [one] => Some(one.inum),
+            _ => None,
+        }
+    }
+}
+
 /// Which flows are shown.
 #[derive(Debug)]
 pub struct Choice {
@@ -185,6 +208,17 @@ impl Choice {
             dev: common.dev.clone(),
             netns_names: RefCell::default(),
         })
+    }
+
+    /// What of it the kernel programs can decide.
+    fn kernel_part(&self) -> FilterProgram {
+        let family = match (self.ipv4, self.ipv6) {
+            (true, false) => Some(filter::Family::V4),
+            (false, true) => Some(filter::Family::V6),
+            _ => None,
+        };
+        let roots = Roots::default();
+        self.filter.kernel_part(family, &SystemNumbers { roots })
     }
 
     /// Whether all flows are asked for.

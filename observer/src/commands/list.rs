@@ -38,7 +38,7 @@ pub async fn run(common: &Common, args: &ListArgs) -> Result<(), Failure> {
     let (model, wall_offset_ns) = if args.window.is_zero() {
         looked_up(common, wanted)?
     } else {
-        measured(common, args.window).await?
+        measured(common, &choice, args.window).await?
     };
     let context = jsonl::Context {
         wall_offset_ns,
@@ -94,8 +94,12 @@ fn terminal_columns() -> Option<usize> {
 }
 
 /// Rates by the programs: a sweep, the window, a sweep.
-async fn measured(common: &Common, window: Duration) -> Result<(Model, Option<i64>), Failure> {
-    let mut source = choose::source(common, false)?;
+async fn measured(
+    common: &Common,
+    choice: &choose::Choice,
+    window: Duration,
+) -> Result<(Model, Option<i64>), Failure> {
+    let mut source = choose::source(common, choice, false)?;
     let wall_offset_ns = source.info().wall_offset_ns;
     let stopper = source.stopper();
     let mut interrupt = signal(SignalKind::interrupt())?;

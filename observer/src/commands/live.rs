@@ -18,7 +18,7 @@ pub async fn run(common: &Common, args: &FilterArgs) -> Result<(), Failure> {
         ));
     }
     let config = settings(common)?;
-    let mut source = choose::source(common, true)?;
+    let mut source = choose::source(common, &choice, true)?;
     let colour = match common.color {
         Color::Always => true,
         Color::Never => false,

@@ -30,7 +30,7 @@ pub async fn run(common: &Common, args: &RecordArgs) -> Result<(), Failure> {
     };
     let mut target = target(common, args);
     Files::check(&target)?;
-    let mut source = choose::source(common, true)?;
+    let mut source = choose::source(common, &choice, true)?;
     describe(&mut target.environment, source.info());
     let mut recording = Recording::new(args, choice, target, source.stopper())?;
     let mut stops = Stops {

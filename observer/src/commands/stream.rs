@@ -17,7 +17,7 @@ use crate::units::Mono;
 /// Runs until `-t`, Ctrl-C or SIGTERM (both exit 0), or until nobody reads.
 pub async fn run(common: &Common, args: &StreamArgs) -> Result<(), Failure> {
     let choice = choose::Choice::new(common, &args.filter.filter)?;
-    let mut source = choose::source(common, true)?;
+    let mut source = choose::source(common, &choice, true)?;
     let stopper = source.stopper();
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;

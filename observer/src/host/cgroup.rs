@@ -45,6 +45,13 @@ impl Cgroups {
         self.paths.entry(id).or_default().as_deref()
     }
 
+    /// The inode number of the directory at `path` below the mount; `None` when there is none now.
+    pub fn id(&self, path: &str) -> Option<u64> {
+        let below = path.trim_start_matches('/');
+        let meta = fs::metadata(self.mount.as_ref()?.join(below)).ok()?;
+        meta.is_dir().then(|| meta.ino())
+    }
+
     /// Takes the tree in anew. Cgroups that are gone keep their path: sockets outlive them, and numbers are not reused
     /// while the system runs (kernfs ids carry a generation).
     fn walk(&mut self) {

@@ -3,10 +3,8 @@
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-use aya::maps::{MapData, PerCpuArray};
 use observer_common::outcome::{self, Program, ProgramsCounters};
 
-use super::load::LoadError;
 use crate::event::{Counters, ProgramCounters};
 
 /// The kernel's own figures on a program, from `/proc/self/fdinfo` (needs no right beyond the descriptor).
@@ -36,24 +34,6 @@ fn parse_fdinfo(text: &str) -> Option<KernelCounts> {
         recursion_misses: field("recursion_misses")?,
         prog_id: u32::try_from(field("prog_id")?).ok()?,
     })
-}
-
-/// Our own counters, all CPUs summed.
-pub fn own(map: &PerCpuArray<&MapData, ProgramsCounters>) -> Result<ProgramsCounters, LoadError> {
-    let per_cpu = map.get(&0, 0).map_err(|error| LoadError::Map {
-        map: "COUNTERS",
-        source: error,
-    })?;
-    let mut sum = ProgramsCounters::default();
-    for cpu in per_cpu.iter() {
-        for (total, part) in sum.program.iter_mut().zip(&cpu.program) {
-            total.attempted += part.attempted;
-            for (total, part) in total.outcome.iter_mut().zip(part.outcome) {
-                *total += part;
-            }
-        }
-    }
-    Ok(sum)
 }
 
 /// One program's line.

@@ -27,6 +27,8 @@ struct Track {
     state: u8,
     /// `total_retrans` and `bytes_retrans` up to the last record: what has been charged.
     charged: Option<(u32, u64)>,
+    /// The newest whole sample's, brought up to the newest brief.
+    body: Option<Box<wire::Body>>,
     ca_ops: u64,
     /// Layout of the private words, while `ca_ops` owns the socket.
     cc: Option<Arc<CcLayout>>,
@@ -87,6 +89,7 @@ impl Decoder {
     pub fn decode(&mut self, record: &Record, out: &mut Vec<Event>) {
         match record {
             Record::Sample(r) => self.sample(&r.header, &r.body, None, out),
+            Record::Brief(r) => self.brief(r, out),
             Record::Full(r) => self.sample(&r.header, &r.body, Some(&r.attributes), out),
             Record::Retransmit(r) => self.retransmit(r, out),
             Record::State(r) => self.state(r, out),
@@ -264,6 +267,12 @@ impl Decoder {
             }
         }
         self.reconcile(id, header, body.total_retrans, body.bytes_retrans, out);
+        if let Some(track) = self.flows.get_mut(&id) {
+            match &mut track.body {
+                Some(kept) => **kept = *body,
+                None => track.body = Some(Box::new(*body)),
+            }
+        }
         let mut sample = convert::sample(&self.layout, self.hz, header, body);
         sample.cc = self.private(id, body);
         out.push(event(time, id, Payload::Sample(Box::new(sample))));
@@ -271,6 +280,32 @@ impl Decoder {
             self.flows.remove(&id);
             out.push(event(time, id, Payload::Closed));
         }
+    }
+
+    /// A sample between two whole ones: the last whole one, with what has moved since.
+    fn brief(&mut self, brief: &wire::Brief, out: &mut Vec<Event>) {
+        let id = self.enter(&brief.header, out);
+        let time = Mono(brief.header.time_ns);
+        let Some(body) = self.flows.get_mut(&id).and_then(|track| {
+            let body = track.body.as_deref_mut()?;
+            brief.onto(body);
+            Some(*body)
+        }) else {
+            // Of a flow that was given up: without a whole one there is nothing to show.
+            self.holes += 1;
+            out.push(event(time, id, Payload::Gap(Gap { missing: 1 })));
+            return;
+        };
+        self.reconcile(
+            id,
+            &brief.header,
+            body.total_retrans,
+            body.bytes_retrans,
+            out,
+        );
+        let mut sample = convert::sample(&self.layout, self.hz, &brief.header, &body);
+        sample.cc = self.private(id, &body);
+        out.push(event(time, id, Payload::Sample(Box::new(sample))));
     }
 
     /// The algorithm's private words, only while the ops pointer is the one whose name and home are known (TRAPS 34).

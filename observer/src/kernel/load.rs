@@ -4,15 +4,18 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use aya::maps::{Array, MapData, MapError, PerCpuArray, RingBuf};
+use aya::maps::{Array, Map, MapData, MapError, RingBuf};
 use aya::programs::tp_btf::BtfTracePointLink;
 use aya::programs::{BtfTracePoint, Iter, ProgramError, ProgramFd};
 use aya::{Btf as AyaBtf, Ebpf, EbpfError, EbpfLoader};
-use observer_common::config::ProbeConfig;
+use observer_common::config::{Control, FOCUS, ProbeConfig};
+use observer_common::filter::FilterProgram;
 use observer_common::layout::Layout;
-use observer_common::outcome::{Program, ProgramsCounters};
+use observer_common::outcome::Program;
 
 use super::btf::{self, Btf, HookFit};
+use super::patch::{PatchError, patched};
+use super::shared::{Shared, briefs_per_cpu};
 use super::{caps, clock, counters, object, task};
 use crate::event::Counters;
 
@@ -22,6 +25,9 @@ fn own_path() -> String {
         .map_or_else(|_| "observer".to_owned(), |path| path.display().to_string())
 }
 
+/// Longest time between two whole samples of a flow that is sampled more often.
+const WHOLE_US: u64 = 10_000;
+
 /// What the user asked of the kernel side.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -29,7 +35,9 @@ pub struct Options {
     pub interval_ns: u64,
     /// Only this network namespace; `None` = all.
     pub netns: Option<u32>,
-    /// Bytes of the ring; rounded up to a power of two of pages.
+    /// Only flows that this may pass.
+    pub filter: Box<FilterProgram>,
+    /// Bytes of the ring; rounded up to a power of two of pages. As many again for the samples between whole ones.
     pub ring_bytes: u32,
     /// Where the kernel shows its type information, its own and its modules'.
     pub btf: PathBuf,
@@ -40,6 +48,7 @@ impl Default for Options {
         Self {
             interval_ns: 10_000_000,
             netns: None,
+            filter: Box::new(FilterProgram::EVERYTHING),
             ring_bytes: 8 << 20,
             btf: PathBuf::from(btf::SYS_KERNEL_BTF),
         }
@@ -63,6 +72,10 @@ pub enum LoadError {
     NoBtf(btf::BtfError),
     #[error("{0}")]
     Resolve(#[from] btf::ResolveError),
+    #[error(
+        "the object with the kernel programs does not fit: {0}; build it anew: cargo xtask build"
+    )]
+    Patch(#[from] PatchError),
     #[error("the object with the kernel programs does not load: {0}")]
     Object(#[from] EbpfError),
     #[error("the kernel's type information does not parse: {0}")]
@@ -84,6 +97,8 @@ pub enum LoadError {
     },
     #[error("the map {map} cannot be used: {source}")]
     Map { map: &'static str, source: MapError },
+    #[error("the memory shared with the programs cannot be mapped: {0}")]
+    Shared(std::io::Error),
     #[error("the kernel side's thread cannot be started: {0}")]
     Thread(std::io::Error),
     #[error("the walk over sockets or files failed: {0}")]
@@ -100,6 +115,8 @@ pub struct Programs {
     types: Arc<Btf>,
     resolved: btf::Resolved,
     hz: u32,
+    shared: Shared,
+    control: Control,
 }
 
 impl std::fmt::Debug for Programs {
@@ -120,12 +137,15 @@ impl Programs {
         }
         let kernel = Btf::vmlinux(&options.btf).map_err(LoadError::NoBtf)?;
         let resolved = btf::resolve(&kernel)?;
+        let cpus = aya::util::nr_cpus()
+            .map_or(1, |cpus| u32::try_from(cpus).unwrap_or(u32::MAX))
+            .max(1);
+        let room = briefs_per_cpu(options.ring_bytes, cpus);
         let config = ProbeConfig {
-            interval_ns: options.interval_ns,
             netns: options.netns.unwrap_or(0),
             ca_words: resolved.ca_words,
             retransmit_err_arg: resolved.retransmit_err_arg,
-            reserved: 0,
+            briefs_per_cpu: room,
             task: task::places(&kernel),
         };
         let types = AyaBtf::from_sys_fs()?;
@@ -133,8 +153,11 @@ impl Programs {
             .btf(Some(&types))
             .override_global("LAYOUT", &resolved.layout, true)
             .override_global("CONFIG", &config, true)
+            .override_global("FILTER", &*options.filter, true)
+            .map_max_entries("CPUS", cpus)
+            .map_max_entries("BRIEFS", cpus.saturating_mul(room))
             .map_max_entries("EVENTS", options.ring_bytes.max(4096).next_power_of_two())
-            .load(bytes)?;
+            .load(&patched(bytes, &resolved.layout)?)?;
         let mut loaded = Vec::new();
         let mut degraded = Vec::new();
         if config.task.known == 0 {
@@ -151,7 +174,14 @@ impl Programs {
                 Err(error) => return Err(error),
             }
         }
-        Ok(Self {
+        let shared = Shared::new(
+            array(&mut ebpf, "CPUS")?,
+            array(&mut ebpf, "BRIEFS")?,
+            cpus,
+            room,
+        )
+        .map_err(LoadError::Shared)?;
+        let mut programs = Self {
             links: Vec::new(),
             ebpf,
             loaded,
@@ -159,7 +189,56 @@ impl Programs {
             types: kernel,
             resolved,
             hz: clock::hz(),
-        })
+            shared,
+            control: Control {
+                walk: 1,
+                ..Control::default()
+            },
+        };
+        programs.pace(options.interval_ns, 0)?;
+        Ok(programs)
+    }
+
+    /// How closely to look from now on: nanoseconds between two samples of a flow, and the same for flows looked at or
+    /// with losses; 0 = every ACK.
+    pub fn pace(&mut self, interval_ns: u64, close_ns: u64) -> Result<(), LoadError> {
+        let us = |ns: u64| ns.div_ceil(1000).min(Control::LONGEST_US);
+        self.control.interval_us = us(interval_ns);
+        self.control.close_us = us(close_ns.min(interval_ns));
+        self.control.whole_us = WHOLE_US;
+        self.steer()
+    }
+
+    /// Looks closely at these flows, by their cookies; at most [`FOCUS`] of them.
+    pub fn focus(&mut self, cookies: &[u64]) -> Result<(), LoadError> {
+        let mut focus = [0; FOCUS];
+        for (place, cookie) in focus.iter_mut().zip(cookies) {
+            *place = *cookie;
+        }
+        if self.control.focus == focus {
+            return Ok(());
+        }
+        self.control.focus = focus;
+        self.control.focused = u32::from(focus[0] != 0);
+        self.steer()
+    }
+
+    fn steer(&mut self) -> Result<(), LoadError> {
+        let map = self
+            .ebpf
+            .map_mut("CONTROL")
+            .ok_or_else(|| missing("CONTROL"))?;
+        Array::<_, Control>::try_from(map)
+            .and_then(|mut map| map.set(0, self.control, 0))
+            .map_err(|source| LoadError::Map {
+                map: "CONTROL",
+                source,
+            })
+    }
+
+    /// The counters and briefs that are shared with the programs.
+    pub fn shared(&mut self) -> &mut Shared {
+        &mut self.shared
     }
 
     /// Attaches the programs to their hooks. The sweep needs none.
@@ -232,37 +311,22 @@ impl Programs {
     }
 
     /// What became of the runs so far.
-    pub fn counters(&self) -> Result<Counters, LoadError> {
-        let map = self
-            .ebpf
-            .map("COUNTERS")
-            .ok_or_else(|| missing("COUNTERS"))?;
-        let map: PerCpuArray<&MapData, ProgramsCounters> =
-            PerCpuArray::try_from(map).map_err(|source| LoadError::Map {
-                map: "COUNTERS",
-                source,
-            })?;
-        let own = counters::own(&map)?;
+    pub fn counters(&self) -> Counters {
+        let own = self.shared.counters();
         let loaded = self
             .loaded
             .iter()
             .filter_map(|program| Some((*program, self.fd(*program)?)));
-        Ok(counters::all(&own, loaded))
+        counters::all(&own, loaded)
     }
 
     /// Reads the sockets of the calling thread's network namespace through the `tcp` iterator into `buffer` (whole
     /// [`observer_common::wire::Full`] records); with `all`, unchanged flows too.
     pub fn sweep(&mut self, all: bool, buffer: &mut Vec<u8>) -> Result<(), LoadError> {
-        let control = self
-            .ebpf
-            .map_mut("CONTROL")
-            .ok_or_else(|| missing("CONTROL"))?;
-        Array::<_, u32>::try_from(control)
-            .and_then(|mut control| control.set(0, u32::from(all), 0))
-            .map_err(|source| LoadError::Map {
-                map: "CONTROL",
-                source,
-            })?;
+        if self.control.sweep_all != u32::from(all) {
+            self.control.sweep_all = u32::from(all);
+            self.steer()?;
+        }
         self.read_iterator(Program::Sweep, buffer)
     }
 
@@ -270,6 +334,8 @@ impl Programs {
     /// [`observer_common::wire::Owner`] records). Nothing where this kernel cannot tell.
     pub fn owners(&mut self, buffer: &mut Vec<u8>) -> Result<(), LoadError> {
         if self.loaded.contains(&Program::Owners) {
+            self.control.walk = self.control.walk.checked_add(1).unwrap_or(1);
+            self.steer()?;
             self.read_iterator(Program::Owners, buffer)?;
         }
         Ok(())
@@ -291,6 +357,14 @@ impl Programs {
             .map_err(|source| LoadError::Iterator(std::io::Error::other(source)))?;
         file.read_to_end(buffer).map_err(LoadError::Iterator)?;
         Ok(())
+    }
+}
+
+/// An array, out of the object.
+fn array(ebpf: &mut Ebpf, map: &'static str) -> Result<MapData, LoadError> {
+    match ebpf.take_map(map) {
+        Some(Map::Array(data)) => Ok(data),
+        _ => Err(missing(map)),
     }
 }
 

@@ -11,5 +11,7 @@ pub mod diag;
 pub mod load;
 pub mod object;
 pub mod owners;
+pub mod patch;
 pub mod record;
+pub mod shared;
 mod task;

@@ -1,13 +1,14 @@
 //! Bytes from the ring or the sweep → a wire record.
 
 use observer_common::wire::{
-    CongState, Full, Header, Owner, RecordKind, Retransmit, Sample, State, SynAck,
+    Brief, CongState, Full, Header, Owner, RecordKind, Retransmit, Sample, State, SynAck,
 };
 
 /// A record as the kernel wrote it.
 #[derive(Clone, Copy, Debug)]
 pub enum Record {
     Sample(Sample),
+    Brief(Brief),
     /// A sample with attributes; the last record of its flow when `header.kind` is [`RecordKind::Close`].
     Full(Full),
     Retransmit(Retransmit),
@@ -20,6 +21,7 @@ pub enum Record {
 trait Plain: Copy {}
 impl Plain for Header {}
 impl Plain for Sample {}
+impl Plain for Brief {}
 impl Plain for Full {}
 impl Plain for Retransmit {}
 impl Plain for State {}
@@ -33,6 +35,12 @@ fn read<T: Plain>(bytes: &[u8]) -> Option<T> {
     }
     // SAFETY: long enough; `Plain` types have no invalid bytes; the read does not ask for alignment.
     Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+}
+
+/// A record as bytes.
+pub fn bytes(brief: &Brief) -> &[u8] {
+    // SAFETY: a plain record without padding (asserted beside it), borrowed as long as it is.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(brief).cast(), size_of::<Brief>()) }
 }
 
 /// The header alone.
@@ -49,6 +57,7 @@ pub fn owner(bytes: &[u8]) -> Option<Owner> {
 /// The whole record; `None` for a kind or length this version does not know.
 pub fn parse(bytes: &[u8]) -> Option<Record> {
     const SAMPLE: u8 = RecordKind::Sample as u8;
+    const BRIEF: u8 = RecordKind::Brief as u8;
     const FULL: u8 = RecordKind::Full as u8;
     const CLOSE: u8 = RecordKind::Close as u8;
     const RETRANSMIT: u8 = RecordKind::Retransmit as u8;
@@ -57,6 +66,7 @@ pub fn parse(bytes: &[u8]) -> Option<Record> {
     const CONG_STATE: u8 = RecordKind::CongState as u8;
     Some(match header(bytes)?.kind {
         SAMPLE => Record::Sample(read(bytes)?),
+        BRIEF => Record::Brief(read(bytes)?),
         FULL | CLOSE => Record::Full(read(bytes)?),
         RETRANSMIT => Record::Retransmit(read(bytes)?),
         STATE => Record::State(read(bytes)?),

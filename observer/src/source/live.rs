@@ -330,7 +330,13 @@ impl Worker {
                 None => self.unknown += 1,
             }
         }
-        taken
+        let Self {
+            programs, reorder, ..
+        } = self;
+        let briefs = programs.shared().drain(MAX_DRAIN as u64, |brief| {
+            reorder.push(brief.header.time_ns, record::bytes(brief));
+        });
+        taken + briefs as usize
     }
 
     fn drain_all(&mut self) {
@@ -465,14 +471,12 @@ impl Worker {
     }
 
     fn count(&mut self, now: Mono) {
-        match self.programs.counters() {
-            Ok(counters) => self.events.push(Event {
-                time: now,
-                flow: None,
-                payload: Payload::Counters(Box::new(counters)),
-            }),
-            Err(error) => self.degrade(&error.to_string()),
-        }
+        let counters = self.programs.counters();
+        self.events.push(Event {
+            time: now,
+            flow: None,
+            payload: Payload::Counters(Box::new(counters)),
+        });
         if self.unknown > 0 {
             let text = format!("{} records were not understood", self.unknown);
             self.degrade(&text);

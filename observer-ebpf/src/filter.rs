@@ -1,0 +1,134 @@
+//! Which flows are asked for, as far as the kernel can tell.
+
+use core::ptr::read_volatile;
+
+use observer_common::filter::{FilterProgram, Known, MAX_PIDS, MAX_STEPS, Stack, Step, step};
+use observer_common::flow::FlowKey;
+
+use crate::maps::{FlowState, SEEN, UNWANTED, WANTED};
+use crate::reader::{self, Kernel};
+use crate::sock;
+
+#[unsafe(no_mangle)]
+static FILTER: FilterProgram = FilterProgram::EVERYTHING;
+
+/// Steps of the filter; the verifier knows the value, and drops all of this when there are none.
+#[inline(always)]
+fn len() -> usize {
+    // SAFETY: a valid static; volatile, because user space writes it before load.
+    unsafe { read_volatile(&raw const FILTER.len) as usize }
+}
+
+/// Whether the filter names processes.
+#[inline(always)]
+pub fn names_processes() -> bool {
+    // SAFETY: as in `len`.
+    unsafe { read_volatile(&raw const FILTER.pids) != 0 }
+}
+
+/// Whether user space asked for this namespace.
+#[inline(always)]
+pub fn is_wanted_netns(netns: u32) -> bool {
+    let wanted = reader::netns();
+    wanted == 0 || wanted == netns
+}
+
+/// Whether the flow may be one asked for. Once it was reported it stays so: its end is owed.
+#[inline(always)]
+pub fn is_wanted(tp: Kernel, netns: u32, state: &mut FlowState) -> bool {
+    if len() == 0 || state.flags & (SEEN | WANTED) != 0 {
+        return true;
+    }
+    if state.flags & UNWANTED != 0 {
+        return false;
+    }
+    let may_pass = ask(tp, netns, state.holders, state.walk != 0);
+    state.flags |= if may_pass { WANTED } else { UNWANTED };
+    may_pass
+}
+
+/// The same of a request, which has no state.
+#[inline(always)]
+pub fn is_wanted_request(req: Kernel, netns: u32) -> bool {
+    len() == 0 || ask_request(req, netns)
+}
+
+/// Notes that the process `pid` holds the socket, as far as the filter asks.
+#[inline(always)]
+pub fn note_holder(state: &mut FlowState, walk: u32, pid: u32) {
+    let mut bit = 0;
+    for at in 0..MAX_PIDS {
+        // SAFETY: `at` is within the array; volatile as in `len`.
+        let (count, asked) = unsafe {
+            (
+                read_volatile(&raw const FILTER.pids) as usize,
+                read_volatile((&raw const FILTER.pid).cast::<u32>().add(at)),
+            )
+        };
+        if at >= count {
+            break;
+        }
+        bit |= u32::from(asked == pid) << at;
+    }
+    let holders = if state.walk == walk {
+        state.holders | bit
+    } else {
+        bit
+    };
+    if state.walk == 0 || holders != state.holders {
+        // To be asked anew.
+        state.flags &= !(WANTED | UNWANTED);
+    }
+    state.holders = holders;
+    state.walk = walk;
+}
+
+#[inline(never)]
+fn ask(tp: Kernel, netns: u32, holders: u32, walked: bool) -> bool {
+    let mut key = FlowKey::default();
+    sock::fill_key(&mut key, tp, true);
+    evaluate(&key, netns, sock::cgroup(tp), holders, walked)
+}
+
+#[inline(never)]
+fn ask_request(req: Kernel, netns: u32) -> bool {
+    let mut key = FlowKey::default();
+    sock::fill_key(&mut key, req, false);
+    evaluate(&key, netns, 0, 0, false)
+}
+
+#[inline(always)]
+fn evaluate(key: &FlowKey, netns: u32, cgroup: u64, holders: u32, walked: bool) -> bool {
+    let known = Known {
+        local: words(&key.local),
+        remote: words(&key.remote),
+        local_port: key.local_port,
+        remote_port: key.remote_port,
+        netns,
+        cgroup,
+        holders,
+        walked,
+    };
+    let mut stack = Stack::default();
+    let len = len();
+    for at in 0..MAX_STEPS - 1 {
+        if at >= len {
+            break;
+        }
+        let (this, next) = (read(at), read(at + 1));
+        step(&mut stack, &known, &this, &next);
+    }
+    !stack.is_false()
+}
+
+#[inline(always)]
+fn read(at: usize) -> Step {
+    // SAFETY: `at` is within the array.
+    unsafe { read_volatile((&raw const FILTER.steps).cast::<Step>().add(at)) }
+}
+
+#[inline(always)]
+fn words(bytes: &[u8; 16]) -> [u32; 4] {
+    // SAFETY: same size; read without asking for alignment.
+    unsafe { bytes.as_ptr().cast::<[u32; 4]>().read_unaligned() }
+}
