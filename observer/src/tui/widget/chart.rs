@@ -157,6 +157,7 @@ mod tests {
         usize::from(width - GUTTER) * dots_per_cell(marker).0
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "a column, known or not")]
     fn at(value: f64) -> Option<Point> {
         Some(span(value, value))
     }
