@@ -66,9 +66,9 @@ impl Pty {
         tcsetwinsize(&self.master, size).expect("resized");
     }
 
-    fn start(&self, command: &mut Command) -> Child {
+    fn start(&self, command: &mut Command) -> Program {
         let end = || Stdio::from(self.slave.try_clone().expect("clone"));
-        command
+        let child = command
             // A group of its own with its parent outside, as a shell does it: else the kernel ignores SIGTSTP.
             .process_group(0)
             .env("TERM", "xterm-256color")
@@ -76,7 +76,8 @@ impl Pty {
             .stdout(end())
             .stderr(end())
             .spawn()
-            .expect("it starts")
+            .expect("it starts");
+        Program(child)
     }
 
     fn text(&self) -> String {
@@ -113,6 +114,13 @@ impl Pty {
             text.rfind("\x1b[?25h") > text.rfind("\x1b[?25l"),
             "the cursor is there"
         );
+        for mode in ["1000", "1002", "1003", "1006", "2004"] {
+            let (on, off) = (format!("\x1b[?{mode}h"), format!("\x1b[?{mode}l"));
+            assert!(
+                text.rfind(&off) >= text.rfind(&on),
+                "mode {mode} is as it was: mouse and paste are the terminal's"
+            );
+        }
         let now = tcgetattr(self.slave.as_fd()).expect("modes");
         assert_eq!(now.local_modes, self.before.local_modes);
         assert!(
@@ -124,11 +132,30 @@ impl Pty {
     }
 }
 
-fn wait(child: &mut Child) -> ExitStatus {
+/// A program in the terminal: ended with the test, also when that failed.
+struct Program(Child);
+
+impl std::ops::Deref for Program {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        &self.0
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // Of one that ended this says so, and no more.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn wait(Program(child): &mut Program) -> ExitStatus {
     wait_for("the end", || child.try_wait().expect("waited"))
 }
 
-fn dashboard(pty: &Pty, ns: &Netns) -> Child {
+fn dashboard(pty: &Pty, ns: &Netns) -> Program {
     let child = pty.start(Command::new(env!("CARGO_BIN_EXE_observer")).args(["-N", &ns.name]));
     pty.wait_text("\x1b[?1049h");
     child
@@ -142,7 +169,7 @@ fn a_key_ends_it() {
     let pty = Pty::new(80, 24);
     let mut child = dashboard(&pty, &ns);
     common::send(&client, &server, 1 << 20);
-    pty.wait_redrawn("ESTAB");
+    pty.wait_redrawn("127.0.0.1:");
     pty.type_in("q");
     assert_eq!(wait(&mut child).code(), Some(0));
     pty.assert_sane();
@@ -174,7 +201,7 @@ fn a_resize_storm_does_no_harm() {
     }
     pty.resize(80, 24);
     pty.type_in("?");
-    pty.wait_redrawn("Marks");
+    pty.wait_redrawn("Keys on the page");
     pty.type_in("q");
     assert_eq!(wait(&mut child).code(), Some(0));
     pty.assert_sane();
@@ -206,6 +233,55 @@ fn ctrl_z_gives_the_terminal_back_and_takes_it_again() {
     pty.type_in("q");
     assert_eq!(wait(&mut child).code(), Some(0));
     pty.assert_sane();
+}
+
+#[test]
+fn a_click_selects_and_the_mouse_is_given_back() {
+    needs!("ip");
+    let ns = Netns::new();
+    let (client, server) = connect(&ns, &ns, "127.0.0.1");
+    let pty = Pty::new(80, 24);
+    let mut child = dashboard(&pty, &ns);
+    common::send(&client, &server, 1 << 20);
+    pty.wait_redrawn("127.0.0.1:");
+    // The wheel and drags do no harm; then a click on each line of the table: one of them is a flow's.
+    pty.type_in("\x1b[<64;10;8M\x1b[<65;10;8M\x1b[<32;11;9M");
+    for line in 4..9 {
+        pty.type_in(&format!("\x1b[<0;10;{line}M\x1b[<0;10;{line}m"));
+    }
+    pty.wait_redrawn(" → ");
+    // Taken back, and left alone when the terminal was the shell's in between.
+    assert!(pty.text().contains("\x1b[?1000h"));
+    pty.type_in("m");
+    wait_for("the mouse given back", || {
+        let text = pty.text();
+        (text.rfind("\x1b[?1000l") > text.rfind("\x1b[?1000h")).then_some(())
+    });
+    let before = pty.text().len();
+    kill_process(Pid::from_child(&child), Signal::CONT).expect("our own child");
+    wait_for("the screen", || {
+        pty.text()[before..].contains("quit").then_some(())
+    });
+    assert!(!pty.text()[before..].contains("\x1b[?1000h"));
+    pty.type_in("q");
+    assert_eq!(wait(&mut child).code(), Some(0));
+    pty.assert_sane();
+}
+
+#[test]
+fn a_wrong_config_file_is_told_before_the_terminal_is_taken() {
+    let dir = tempfile::tempdir().expect("a place");
+    let path = dir.path().join("config.toml");
+    std::fs::write(&path, "theme = \"dark\"\ncolums = []\n").expect("written");
+    let pty = Pty::new(80, 24);
+    let mut child = pty.start(
+        Command::new(env!("CARGO_BIN_EXE_observer"))
+            .arg("--config")
+            .arg(&path),
+    );
+    assert_eq!(wait(&mut child).code(), Some(2));
+    pty.wait_text("config.toml:2:1: there is no setting 'colums'; did you mean 'columns'?");
+    assert!(!pty.text().contains("\x1b[?1049h"));
 }
 
 /// A source that breaks while the screen is up.
@@ -259,6 +335,7 @@ fn a_panic_gives_the_terminal_back_first() {
     );
     assert!(!wait(&mut child).success());
     pty.assert_sane();
+    pty.wait_text("breaking on purpose");
     let text = pty.text();
     let message = text
         .find("breaking on purpose")

@@ -89,3 +89,18 @@ fn a_spike_stands_out_from_the_usual() {
     let over = steady(0, 20) + &burst(2_100_000, 5000) + "+3s tick\n";
     assert!(!spike(&over), "it is over");
 }
+
+#[test]
+fn a_reading_from_before_the_flow_was_told_of_does_no_harm() {
+    let mut events = script::parse(
+        "@5s opened 1 birth=yes\n+0 sample 1 bytes_acked=10 bytes_sent=10 bytes_retrans=0\n+3s tick\n",
+    )
+    .expect("a script");
+    events[1].time.0 = 2_500_000_000;
+    let mut model = Model::default();
+    for event in &events {
+        model.apply(event);
+    }
+    let known = acked(&model, 8).into_iter().flatten().sum::<u64>();
+    assert_eq!(known, 10);
+}

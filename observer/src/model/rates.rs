@@ -243,10 +243,23 @@ impl Readings {
             _ if end > newest.time => &self.kept[..],
             n => &self.kept[..n - 1],
         };
-        let nearest = older
-            .iter()
-            .min_by_key(|r| r.time.0.abs_diff(start.0))
-            .filter(|r| end.since(r.time) >= SHORTEST_NS)?;
+        // In the order of time: of the two around `start` the nearer, the earlier when both are as near.
+        let after = older.partition_point(|r| r.time < start);
+        let nearest = match (after.checked_sub(1), older.get(after)) {
+            (Some(before), Some(after)) => {
+                let before = &older[before];
+                if start.since(before.time) <= after.time.since(start) {
+                    before
+                } else {
+                    after
+                }
+            }
+            (Some(before), None) => &older[before],
+            (None, after) => after?,
+        };
+        if end.since(nearest.time) < SHORTEST_NS {
+            return None;
+        }
         Interval::between(nearest, newest, end)
     }
 

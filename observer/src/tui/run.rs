@@ -7,7 +7,7 @@ use std::time::Duration;
 use crossterm::event::{
     Event as Input, EventStream, KeyEventKind, MouseButton, MouseEvent, MouseEventKind,
 };
-use futures::StreamExt as _;
+use futures::{FutureExt as _, StreamExt as _};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::keys::Key;
@@ -21,6 +21,9 @@ use crate::units::Mono;
 
 /// Own CPU time is read this often: of less its share says little.
 const OWN_EVERY: Duration = Duration::from_secs(1);
+
+/// A frame waits for no more inputs than these: a held key moves on the screen too.
+const INPUTS_PER_FRAME: usize = 32;
 
 /// Why the screen ended other than by the user.
 #[derive(Debug, thiserror::Error)]
@@ -76,19 +79,33 @@ pub async fn run(source: &mut impl Source, options: &Options) -> Result<Model, T
                 screen.resume()?;
                 true
             }
-            read = input.next() => match read {
-                Some(Ok(read)) => match react(&read, &mut state, &mut screen)? {
-                    Reaction::Quit => break,
-                    Reaction::Pause => {
+            read = input.next() => {
+                let (mut read, mut reaction) = (read, Reaction::Nothing);
+                // What was typed meanwhile is taken in before one frame is drawn for all of it.
+                for _ in 0..INPUTS_PER_FRAME {
+                    // An error, or none: the terminal is gone.
+                    let Some(Ok(event)) = &read else {
+                        reaction = Reaction::Quit;
+                        break;
+                    };
+                    let now = react(event, &mut state, &mut screen)?;
+                    if now == Reaction::Pause {
                         look.toggle(&model);
-                        true
                     }
-                    Reaction::Draw => true,
-                    Reaction::Nothing => false,
-                },
-                // The terminal is gone.
-                Some(Err(_)) | None => break,
-            },
+                    reaction = reaction.max(now);
+                    if reaction == Reaction::Quit {
+                        break;
+                    }
+                    match input.next().now_or_never() {
+                        Some(next) => read = next,
+                        None => break,
+                    }
+                }
+                if reaction == Reaction::Quit {
+                    break;
+                }
+                reaction != Reaction::Nothing
+            }
             _ = ticker.tick() => {
                 state.own_cpu = own.share().or(state.own_cpu);
                 dirty
@@ -132,11 +149,13 @@ fn clock(at: Mono, wall_offset_ns: i64) -> Option<String> {
     Some(here.strftime("%H:%M:%S").to_string())
 }
 
+/// What an input asks of the loop, the weightiest last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Reaction {
-    Quit,
-    Pause,
-    Draw,
     Nothing,
+    Draw,
+    Pause,
+    Quit,
 }
 
 fn react(read: &Input, state: &mut ViewState, screen: &mut Screen) -> io::Result<Reaction> {

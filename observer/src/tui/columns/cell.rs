@@ -57,7 +57,7 @@ impl Column {
             }
             Self::Cwnd => known(row.sample().map(|s| s.cwnd.to_string())),
             Self::Inflight => known(figures.inflight_bytes.map(units::size)),
-            Self::Fill => known(figures.bdp_fill.map(units::percent)),
+            Self::Fill => known(figures.bdp_fill.map(fill)),
             Self::Pacing => known(row.sample().map(|s| match s.pacing_rate {
                 Limit::Finite(rate) => units::rate(units::bits(rate)),
                 Limit::Unlimited => UNLIMITED.to_owned(),
@@ -90,6 +90,15 @@ impl Column {
                 limit => limit.as_str().to_owned(),
             },
         }
+    }
+}
+
+/// In per cent; where a queue holds many times the BDP, so many times.
+fn fill(share: f64) -> String {
+    if share < 9.995 {
+        units::percent(share)
+    } else {
+        format!("{share:.0}×")
     }
 }
 
@@ -141,5 +150,17 @@ fn rtt(flow: &Flow) -> String {
     match flow.sample().map(|s| (s.srtt_us, s.min_rtt_us)) {
         None | Some((None, None)) => UNKNOWN.to_owned(),
         Some((srtt, min)) => format!("{}/{}", ms(srtt), ms(min)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_queue_on_a_short_path_is_told_in_multiples() {
+        assert_eq!(fill(0.42), "42.0%");
+        assert_eq!(fill(9.99), "999%");
+        assert_eq!(fill(2316.8), "2317×");
     }
 }

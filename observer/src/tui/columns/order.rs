@@ -2,10 +2,12 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use super::Column;
 use super::cell::{algorithm, phase, state};
+use crate::event::DeviceId;
 use crate::model::{Flow, LimitedBy, Model};
 use crate::units::{Limit, UNKNOWN};
 
@@ -43,43 +45,74 @@ pub fn compare(a: Option<&SortKey>, b: Option<&SortKey>, descending: bool) -> Or
     }
 }
 
-impl Column {
-    /// What `flow` is sorted by; `None` = unknown. Only what is needed is reckoned: there may be very many flows.
-    pub fn key<'a>(self, model: &'a Model, flow: &'a Flow) -> Option<SortKey<'a>> {
-        let text: Cow<'a, str> = match self {
-            Self::Local => return Some(SortKey::Address(flow.local())),
-            Self::Remote => return Some(SortKey::Address(flow.remote())),
-            Self::Process => {
+/// Keys of one column, for very many flows: what all of them share is looked up once.
+#[derive(Debug)]
+pub struct Keys<'a> {
+    column: Column,
+    model: &'a Model,
+    /// Place of a device's qdisc among all kinds in their order.
+    kinds: BTreeMap<DeviceId, f64>,
+}
+
+impl<'a> Keys<'a> {
+    pub fn new(column: Column, model: &'a Model) -> Self {
+        let mut kinds = BTreeMap::new();
+        if column == Column::Qdisc {
+            let attached = model
+                .devices()
+                .filter_map(|d| Some((d.id, d.egress()?.kind)));
+            let attached: Vec<(DeviceId, String)> = attached.collect();
+            let names: BTreeSet<&str> = attached.iter().map(|(_, kind)| kind.as_str()).collect();
+            for (id, kind) in &attached {
+                let place = names.range(..kind.as_str()).count();
+                kinds.insert(*id, place as f64);
+            }
+        }
+        Self {
+            column,
+            model,
+            kinds,
+        }
+    }
+
+    /// What `flow` is sorted by; `None` = unknown. Only what is needed is reckoned.
+    pub fn of(&self, flow: &'a Flow) -> Option<SortKey<'a>> {
+        let model = self.model;
+        let text: Cow<'a, str> = match self.column {
+            Column::Local => return Some(SortKey::Address(flow.local())),
+            Column::Remote => return Some(SortKey::Address(flow.remote())),
+            Column::Process => {
                 let first = flow.owners()?.first()?;
                 return Some(SortKey::Process(&first.comm, first.pid));
             }
-            Self::State => Cow::Borrowed(state(flow)),
-            Self::Cc => algorithm(flow)?,
-            Self::Phase => phase(flow)?,
-            Self::Dev => Cow::Borrowed(&model.device_of(flow)?.name),
-            Self::Qdisc => Cow::Owned(model.qdisc_of(flow)?.kind),
-            Self::Limit => match model.figures(flow).limit {
+            Column::State => Cow::Borrowed(state(flow)),
+            Column::Cc => algorithm(flow)?,
+            Column::Phase => phase(flow)?,
+            Column::Dev => Cow::Borrowed(&model.device_of(flow)?.name),
+            Column::Limit => match model.figures(flow).limit {
                 LimitedBy::Unknown => return None,
                 limit => Cow::Borrowed(limit.as_str()),
             },
-            _ => return self.number(model, flow).map(SortKey::Number),
+            _ => return self.number(flow).map(SortKey::Number),
         };
         (text != UNKNOWN).then_some(SortKey::Text(text))
     }
 
     /// Numbers sort as numbers (TRAPS 27).
-    fn number(self, model: &Model, flow: &Flow) -> Option<f64> {
+    fn number(&self, flow: &Flow) -> Option<f64> {
+        let model = self.model;
         let whole = |value: Option<u64>| value.map(|v| v as f64);
         let sample = flow.sample();
-        match self {
-            Self::Throughput | Self::Trend => whole(model.throughput_bps(flow)),
-            Self::Inflight => whole(flow.inflight_bytes()),
-            Self::BtlBw => whole(model.btlbw(flow).map(|b| b.bytes_per_s)),
-            Self::Fill => model.figures(flow).bdp_fill,
-            Self::RetransRate | Self::RetransTrend => model.interval(flow)?.retrans_rate(),
-            Self::Cwnd => sample.map(|s| f64::from(s.cwnd)),
-            Self::Rtt => sample.and_then(|s| s.srtt_us).map(f64::from),
-            Self::Retrans => sample.map(|s| f64::from(s.retrans)),
+        match self.column {
+            Column::Throughput | Column::Trend => whole(model.throughput_bps(flow)),
+            Column::Inflight => whole(flow.inflight_bytes()),
+            Column::BtlBw => whole(model.btlbw(flow).map(|b| b.bytes_per_s)),
+            Column::Fill => model.figures(flow).bdp_fill,
+            Column::RetransRate | Column::RetransTrend => model.interval(flow)?.retrans_rate(),
+            Column::Cwnd => sample.map(|s| f64::from(s.cwnd)),
+            Column::Rtt => sample.and_then(|s| s.srtt_us).map(f64::from),
+            Column::Retrans => sample.map(|s| f64::from(s.retrans)),
+            Column::Qdisc => self.kinds.get(&flow.attributes()?.device?).copied(),
             _ => sample.map(|s| match s.pacing_rate {
                 Limit::Finite(rate) => rate as f64,
                 Limit::Unlimited => f64::INFINITY,

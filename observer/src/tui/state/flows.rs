@@ -1,18 +1,21 @@
 //! The flow table: which flows, in which order, and where the selection is.
 
+mod arrange;
+mod search;
+
 use std::collections::HashSet;
 
 use ratatui::layout::Rect;
 
 use super::chooser::{Chooser, Chosen};
-use super::group::{Group, GroupName, Grouping, divide};
-use super::{Action, Move, Shows, movement};
-use crate::event::{DeviceId, FlowId};
-use crate::filter::{Facts, Filter};
-use crate::model::{Flow, Model};
-use crate::tui::address::Addresses;
-use crate::tui::columns::{Choice, Column, Placed, Row, SortKey, compare};
-use crate::tui::theme::Marker;
+use super::group::{Group, GroupName, Grouping};
+use super::{Action, Move, movement};
+use crate::event::FlowId;
+use crate::filter::Filter;
+use crate::tui::columns::{Choice, Column, Placed};
+pub use arrange::Census;
+use search::Seek;
+pub use search::contains;
 
 /// A line of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,26 +23,6 @@ pub enum Line {
     Flow(FlowId),
     /// The totals of a group, by its place in [`FlowsState::groups`].
     Group(usize),
-}
-
-/// What one pass over all flows finds.
-#[derive(Clone, Debug, Default)]
-pub struct Census {
-    /// Flows shown that are not closed.
-    pub open: usize,
-    /// Devices that flows leave by.
-    pub devices: Vec<DeviceId>,
-    /// Algorithms in use.
-    pub ccs: Vec<String>,
-}
-
-/// A search that waits for the flows to be in order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Seek {
-    /// The selected line itself, or the next one.
-    Here,
-    Next,
-    Previous,
 }
 
 /// What the flow table remembers.
@@ -65,9 +48,12 @@ pub struct FlowsState {
     pub search: String,
     /// The search found nothing.
     pub not_found: bool,
-    seek: Option<Seek>,
+    /// Several keys may come between two frames.
+    seek: Vec<Seek>,
     pub chooser: Option<Chooser>,
     pub census: Census,
+    /// Flows shown that are not closed.
+    pub open: usize,
     /// The view keeps to the selection; a wheel lets it go.
     following: bool,
     /// The table's place as last drawn, and its columns.
@@ -92,9 +78,10 @@ impl Default for FlowsState {
             filter: None,
             search: String::new(),
             not_found: false,
-            seek: None,
+            seek: Vec::new(),
             chooser: None,
             census: Census::default(),
+            open: 0,
             following: true,
             area: Rect::default(),
             placed: Vec::new(),
@@ -102,74 +89,8 @@ impl Default for FlowsState {
     }
 }
 
-/// Taking the model in.
+/// Keys and mouse.
 impl FlowsState {
-    /// Which flows are shown, in which order. Equal flows keep their order.
-    pub fn arrange(&mut self, model: &Model, shows: &Shows) {
-        self.census = Census::default();
-        let mut rows: Vec<(Option<SortKey>, &Flow)> = Vec::new();
-        for flow in model.flows() {
-            self.census.take(flow);
-            if !shows(model, flow) || !self.passes(model, flow) {
-                continue;
-            }
-            self.census.open += usize::from(!flow.is_closed());
-            rows.push((self.sort.key(model, flow), flow));
-        }
-        let descending = self.descending;
-        rows.sort_unstable_by(|(a, a_flow), (b, b_flow)| {
-            compare(a.as_ref(), b.as_ref(), descending).then_with(|| a_flow.id().cmp(&b_flow.id()))
-        });
-        self.lines.clear();
-        self.groups.clear();
-        if self.grouping == Grouping::None {
-            let lines = rows.iter().map(|(_, flow)| Line::Flow(flow.id()));
-            self.lines.extend(lines);
-        } else {
-            let flows: Vec<&Flow> = rows.into_iter().map(|(_, flow)| flow).collect();
-            self.arrange_groups(model, &flows);
-        }
-    }
-
-    /// Groups stand in the order of their sums where the column has one, else of their first flows.
-    fn arrange_groups(&mut self, model: &Model, flows: &[&Flow]) {
-        let (groups, of) = divide(model, self.grouping, flows);
-        let mut order: Vec<usize> = (0..groups.len()).collect();
-        if let Some(sum) = sum(self.sort) {
-            let key = |place: usize| sum(&groups[place]).map(SortKey::Number);
-            order.sort_by(|a, b| compare(key(*a).as_ref(), key(*b).as_ref(), self.descending));
-        }
-        let mut members: Vec<Vec<FlowId>> = vec![Vec::new(); groups.len()];
-        for (flow, place) in flows.iter().zip(of) {
-            members[place as usize].push(flow.id());
-        }
-        for place in order {
-            self.lines.push(Line::Group(place));
-            let folded = groups[place]
-                .name
-                .as_ref()
-                .is_some_and(|name| self.folded.contains(name));
-            if !folded {
-                let flows = members[place].iter();
-                self.lines.extend(flows.map(|id| Line::Flow(*id)));
-            }
-        }
-        self.groups = groups;
-    }
-
-    /// As on the command line: a closed flow passes by its expression alone.
-    fn passes(&self, model: &Model, flow: &Flow) -> bool {
-        let Some(filter) = &self.filter else {
-            return true;
-        };
-        let facts = Facts::of(model, flow);
-        if flow.is_closed() {
-            filter.matches_in_any_state(&facts)
-        } else {
-            filter.matches(&facts)
-        }
-    }
-
     /// Which part of the table is in view in `area`, `page` lines of it.
     pub fn scroll(&mut self, area: Rect, page: usize) {
         self.area = area;
@@ -178,94 +99,6 @@ impl FlowsState {
         self.follow();
     }
 
-    /// Goes to what is searched for, if that was asked.
-    pub fn seek(&mut self, model: &Model, marker: Marker, addresses: &Addresses) {
-        let Some(seek) = self.seek.take() else {
-            return;
-        };
-        self.not_found = false;
-        let total = self.lines.len();
-        if self.search.is_empty() || total == 0 {
-            return;
-        }
-        let from = self.line().unwrap_or(self.offset).min(total - 1);
-        // From here on, round the end, back to here.
-        let found = match seek {
-            Seek::Here => (0..total)
-                .map(|n| (from + n) % total)
-                .find(|line| self.matches(model, *line, marker, addresses)),
-            Seek::Next => (1..=total)
-                .map(|n| (from + n) % total)
-                .find(|line| self.matches(model, *line, marker, addresses)),
-            Seek::Previous => (1..=total)
-                .map(|n| (from + total - n) % total)
-                .find(|line| self.matches(model, *line, marker, addresses)),
-        };
-        match found {
-            Some(line) => self.select(line),
-            None => self.not_found = true,
-        }
-    }
-
-    /// Whether any text of the line that is shown has what is searched for, whatever the case. Text that is cut on the
-    /// screen counts whole.
-    fn matches(&self, model: &Model, line: usize, marker: Marker, addresses: &Addresses) -> bool {
-        match self.lines.get(line) {
-            Some(Line::Group(place)) => {
-                let name = self
-                    .groups
-                    .get(*place)
-                    .and_then(|group| group.name.as_ref());
-                name.is_some_and(|name| contains(&name.0, &self.search))
-            }
-            Some(Line::Flow(id)) => {
-                let Some(flow) = model.flow(*id) else {
-                    return false;
-                };
-                let row = Row::new(model, flow, marker, addresses);
-                self.placed
-                    .iter()
-                    .filter(|p| !matches!(p.column, Column::Trend | Column::RetransTrend))
-                    .any(|p| contains(&p.column.cell(&row, usize::MAX), &self.search))
-            }
-            None => false,
-        }
-    }
-}
-
-/// The sum that groups are sorted by.
-fn sum(column: Column) -> Option<fn(&Group) -> Option<f64>> {
-    match column {
-        Column::Throughput | Column::Trend => Some(|g| g.throughput_bps.map(|v| v as f64)),
-        Column::Inflight => Some(|g| g.inflight_bytes.map(|v| v as f64)),
-        Column::RetransRate | Column::RetransTrend => Some(Group::retrans_rate),
-        _ => None,
-    }
-}
-
-/// Whether `text` has `part`, whatever the case.
-pub fn contains(text: &str, part: &str) -> bool {
-    !part.is_empty() && text.to_lowercase().contains(&part.to_lowercase())
-}
-
-impl Census {
-    fn take(&mut self, flow: &Flow) {
-        let Some(attributes) = flow.attributes() else {
-            return;
-        };
-        if let Some(device) = attributes.device
-            && !self.devices.contains(&device)
-        {
-            self.devices.push(device);
-        }
-        if !self.ccs.contains(&attributes.cc_name) {
-            self.ccs.push(attributes.cc_name.clone());
-        }
-    }
-}
-
-/// Keys and mouse.
-impl FlowsState {
     /// Line of the selection.
     fn line(&self) -> Option<usize> {
         self.lines.iter().position(|line| self.is_selected(*line))
@@ -359,7 +192,11 @@ impl FlowsState {
     }
 
     fn look_for(&mut self, seek: Seek) {
-        self.seek = Some(seek);
+        // What is typed anew takes the place of what was typed before.
+        if seek == Seek::Here {
+            self.seek.clear();
+        }
+        self.seek.push(seek);
     }
 
     /// Searches from the selection on, as one types.
@@ -426,10 +263,37 @@ impl FlowsState {
         self.select(line.min(self.lines.len().saturating_sub(1)));
     }
 
+    /// The next flow up or down, over the lines of groups.
+    pub fn neighbour(&mut self, action: Action) {
+        let before = self.selected;
+        let mut line = self.line();
+        loop {
+            self.update(action);
+            if self.selected.is_some() {
+                return;
+            }
+            let now = self.line();
+            if now == line {
+                self.reselect(before);
+                return;
+            }
+            line = now;
+        }
+    }
+
     fn sort_by(&mut self, column: Column) {
         self.sort = column;
         // Numbers are looked at from the top, names from A.
         self.descending = column.right();
+    }
+
+    /// Whether a line of the table is at this line of the screen.
+    pub fn has_line(&self, y: u16) -> bool {
+        let below = self
+            .area
+            .contains(ratatui::layout::Position::new(self.area.x, y))
+            .then(|| usize::from(y - self.area.y));
+        below.is_some_and(|y| y > 0 && self.offset + y - 1 < self.lines.len())
     }
 
     /// A click on the table: a heading sorts, a line is selected.

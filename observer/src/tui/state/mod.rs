@@ -123,6 +123,10 @@ impl ViewState {
             }
             // The key that opened the help closes it.
             Action::Go(Page::Help) if self.page() == Page::Help => self.back(),
+            // A group has no page: its line opens and closes it.
+            Action::Go(Page::Flow) if self.flows.selected_group.is_some() => {
+                self.flows.update(Action::Fold);
+            }
             Action::Go(page) => self.go(page),
             Action::Back if self.context() != Context::Chooser => self.back(),
             Action::Search => self.ask(Purpose::Search),
@@ -131,7 +135,7 @@ impl ViewState {
                 Page::Flows => self.flows.update(action),
                 // To another flow.
                 Page::Flow if matches!(action, Action::Up | Action::Down) => {
-                    self.flows.update(action);
+                    self.flows.neighbour(action);
                 }
                 Page::Flow => self.flow.update(action),
                 Page::Help => self.help.update(action),

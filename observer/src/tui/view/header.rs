@@ -42,7 +42,7 @@ pub fn lines(
 /// `lab 6.18.0 eBPF  flows 3  events/s 310  CPU 0.2%  lost 0`. Where it is narrow the names are cut, then figures go,
 /// the last first; what was lost stays.
 fn identity(model: &Model, state: &ViewState, source: &str, width: usize) -> Line<'static> {
-    let (open, shown) = (model.open_flows(), state.flows.census.open);
+    let (open, shown) = (model.open_flows(), state.flows.open);
     let flows = if shown == open {
         format!("  flows {open}")
     } else {
@@ -137,16 +137,25 @@ fn devices(model: &Model, state: &ViewState, width: usize, height: usize) -> Vec
     let used = &state.flows.census.devices;
     let mut all: Vec<&Device> = model.devices().filter(|d| d.up).collect();
     all.sort_by_key(|device| !used.contains(&device.id));
-    let parts: Vec<String> = all.into_iter().map(device).collect();
-    // As many as there is room for, the number of the others with them.
-    (0..=parts.len())
-        .rev()
-        .map(|n| {
-            let more = (n < parts.len()).then(|| format!("+{} devices", parts.len() - n));
-            pack(parts[..n].iter().cloned().chain(more), BETWEEN, width)
-        })
-        .find(|lines| lines.len() <= height)
-        .unwrap_or_default()
+    // As many as there is room for, the number of the others with them. There may be thousands: those that cannot fit
+    // are not tried.
+    let count = all.len();
+    let fits = |n: usize| {
+        let parts = all[..n].iter().map(|d| device(d));
+        let more = (n < count).then(|| format!("+{} devices", count - n));
+        let lines = pack(parts.chain(more), BETWEEN, width);
+        (lines.len() <= height).then_some(lines)
+    };
+    let mut lines = fits(0).unwrap_or_default();
+    for n in 1..=count {
+        match fits(n) {
+            Some(more) => lines = more,
+            // The last ones may fit where their number does not.
+            None if n + 1 < count => break,
+            None => {}
+        }
+    }
+    lines
 }
 
 /// The defaults, and beside them what is at work instead.
