@@ -50,8 +50,7 @@ pub fn probe(context: *const u64) -> Outcome {
     decide(context)
 }
 
-/// [`probe`] of a socket that has no slot or is due: socket storage decides. Only a sample takes the slot, so that
-/// flows that share one do not write it at every segment.
+/// [`probe`] of a socket that has no slot or is due: socket storage decides. The slot is taken for a while.
 #[inline(never)]
 fn decide(context: *const u64) -> Outcome {
     let Some(sk) = object(context, 0) else {
@@ -81,21 +80,29 @@ fn decide(context: *const u64) -> Outcome {
     let slot = slot(sk);
     if !is_wanted(tp, netns, state) {
         // Not to be asked at every segment.
-        take(slot, sk, now + control.interval_us);
+        take(slot, sk, now + SLOT_US);
         return Outcome::Filtered;
     }
-    if state.flags & SEEN != 0 && !is_due(now, state.due_us) {
-        return Outcome::Suppressed;
-    }
-    let interval = if !is_due(now, state.lossy_until_us) || is_looked_at(control, state.cookie) {
+    let closely = !is_due(now, state.lossy_until_us) || is_looked_at(control, state.cookie);
+    let interval = if closely {
+        state.due_us = state.due_us.min(now + control.close_us);
         control.close_us
     } else {
         control.interval_us
     };
+    if state.flags & SEEN != 0 && !is_due(now, state.due_us) {
+        // Not from a flow that has it: flows that share a slot would write it at every segment.
+        // SAFETY: inside the array.
+        let (owner, until) = unsafe { ((*slot).sk, (*slot).due_us) };
+        if owner == sk.as_ptr() as u64 || is_due(now, until) {
+            take(slot, sk, state.due_us.min(now + SLOT_US));
+        }
+        return Outcome::Suppressed;
+    }
     state.due_us = now + interval;
     // What is due at once needs no slot to say so.
     if interval != 0 {
-        take(slot, sk, state.due_us);
+        take(slot, sk, now + interval.min(SLOT_US));
     }
     // A socket that got another algorithm is read whole, because its private words have another layout.
     if now.wrapping_sub(state.whole_us) < control.whole_us
@@ -106,6 +113,9 @@ fn decide(context: *const u64) -> Outcome {
         emit::sample(Program::Probe, sk, tp, netns, state, false)
     }
 }
+
+/// A slot holds no longer than this: who begins to look at a flow is heard by then.
+const SLOT_US: u64 = 10_000;
 
 #[inline(always)]
 fn take(slot: *mut Slot, sk: Kernel, due_us: u64) {

@@ -99,9 +99,14 @@ pub struct Common {
     /// Only flows that leave by this device
     #[arg(long, value_name = "DEV", global = true)]
     pub dev: Option<String>,
-    /// At least this long between two samples of a flow; 0 = every ACK
+    /// At least this long between two samples of a flow; 0 = every ACK. A flow looked at, or with losses in the last 10 s,
+    /// is sampled at every ACK by itself
     #[arg(long, value_name = "DUR", default_value = "10ms", value_parser = duration, global = true)]
     pub interval: Duration,
+    /// What observing may cost, percent of all cores, our process and the kernel programs together; above it the
+    /// intervals stretch, and say so
+    #[arg(long, value_name = "PCT", default_value = "5", value_parser = percent, global = true)]
+    pub max_cpu: f64,
     /// Where figures come from: the kernel programs (ebpf), or polling by socket-diag (diag: reduced, and labelled so);
     /// auto = the programs, or polling where the kernel or our rights do not allow them
     #[arg(long, value_enum, default_value_t = SourceChoice::Auto, global = true)]
@@ -165,6 +170,17 @@ fn positive_duration(text: &str) -> Result<Duration, String> {
         Duration::ZERO => Err("must be longer than 0".to_owned()),
         duration => Ok(duration),
     }
+}
+
+/// More than 0, at most 100.
+fn percent(text: &str) -> Result<f64, String> {
+    text.trim_end_matches('%')
+        .parse()
+        .ok()
+        .filter(|percent| *percent > 0.0 && *percent <= 100.0)
+        .ok_or_else(|| {
+            format!("'{text}' is no share of the CPU: write a number of percent, such as 5")
+        })
 }
 
 /// `64k`, `10m`: powers of 1024, as `tc` reads sizes.

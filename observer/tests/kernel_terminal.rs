@@ -314,6 +314,7 @@ fn a_panic_gives_the_terminal_back_first() {
         let options = Options {
             view: tui::ViewState::default(),
             refresh: std::time::Duration::from_millis(250),
+            focus: Box::new(|_| ()),
             shows: Box::new(|_, _| true),
         };
         let runtime = tokio::runtime::Builder::new_current_thread()

@@ -228,6 +228,7 @@ fn any_payload() -> impl Strategy<Value = Payload> {
         };
         Payload::Counters(Box::new(Counters {
             programs: vec![program],
+            cost: None,
         }))
     });
     let lines = [

@@ -8,7 +8,7 @@ use observer_common::filter::FilterProgram;
 
 use crate::cli::{Common, SourceChoice};
 use crate::commands::Failure;
-use crate::event::Event;
+use crate::event::{Event, FlowId};
 use crate::filter::{self, Facts, Filter, Needs};
 use crate::host::Roots;
 use crate::host::cgroup::Cgroups;
@@ -55,6 +55,7 @@ fn live_options(common: &Common, choice: &Choice) -> Result<LiveOptions, Failure
         },
         namespaces,
         everywhere: common.netns.as_deref() == Some("all"),
+        max_cpu_ppm: (common.max_cpu * 10_000.0) as u64,
         ..LiveOptions::default()
     })
 }
@@ -125,6 +126,14 @@ impl Stopper {
         match self {
             Self::Live(handle) => handle.sweep(),
             Self::Polled(handle) => handle.poll(),
+        }
+    }
+
+    /// Has these flows looked at closely, and no others.
+    pub fn focus(&self, flows: &[FlowId]) {
+        // Polls look at all flows alike.
+        if let Self::Live(handle) = self {
+            handle.focus(flows.iter().map(|flow| flow.cookie).collect());
         }
     }
 

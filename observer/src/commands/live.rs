@@ -19,6 +19,7 @@ pub async fn run(common: &Common, args: &FilterArgs) -> Result<(), Failure> {
     }
     let config = settings(common)?;
     let mut source = choose::source(common, &choice, true)?;
+    let stopper = source.stopper();
     let colour = match common.color {
         Color::Always => true,
         Color::Never => false,
@@ -38,6 +39,7 @@ pub async fn run(common: &Common, args: &FilterArgs) -> Result<(), Failure> {
     let options = tui::Options {
         view,
         refresh: config.refresh(),
+        focus: Box::new(move |flows| stopper.focus(flows)),
         shows: Box::new(move |model, flow| choice.shows_live(model, flow)),
     };
     let model = tui::run(&mut source, &options)

@@ -61,6 +61,30 @@ pub struct Gap {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     pub programs: Vec<ProgramCounters>,
+    /// What observing cost since the last time this was told; `None` = not measured.
+    pub cost: Option<Cost>,
+}
+
+/// What observing costs, and how closely flows are looked at for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// CPU time of this process, share of all cores, millionths.
+    pub user_ppm: u32,
+    /// CPU time of the programs: by the kernel's statistics while they are on, else runs × calibrated cost.
+    pub kernel_ppm: u32,
+    /// At least this long between two samples of a flow.
+    pub interval_ns: u64,
+    /// The same of flows that are looked at or have had losses a moment ago.
+    pub close_ns: u64,
+    /// The intervals are longer than asked for, to stay within the CPU budget.
+    pub stretched: bool,
+}
+
+impl Cost {
+    /// All of it, share of all cores.
+    pub fn share(&self) -> f64 {
+        (f64::from(self.user_ppm) + f64::from(self.kernel_ppm)) / 1e6
+    }
 }
 
 /// `attempted = kept + suppressed + filtered + failed + dropped + missed`.

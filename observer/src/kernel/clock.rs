@@ -43,3 +43,10 @@ pub fn hz() -> u32 {
     let tick = nanoseconds(clock_getres(ClockId::MonotonicCoarse)).max(1);
     u32::try_from((1_000_000_000 + tick / 2) / tick).unwrap_or(u32::MAX)
 }
+
+/// CPU time of this process, all its threads, ns.
+pub fn own_cpu_ns() -> u64 {
+    let spent = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    let (seconds, ns) = (spent.tv_sec, spent.tv_nsec);
+    u64::try_from(seconds * 1_000_000_000 + ns).unwrap_or(0)
+}

@@ -13,6 +13,8 @@ pub struct KernelCounts {
     /// Times the hook fired while the program already ran on that CPU: it was skipped (TRAPS 29). Counted with
     /// statistics off too.
     pub recursion_misses: u64,
+    /// Time the program ran; counted while `kernel.bpf_stats_enabled` is on, 0 before it ever was.
+    pub run_time_ns: u64,
     /// Id for `bpftool prog show id`.
     pub prog_id: u32,
 }
@@ -32,6 +34,7 @@ fn parse_fdinfo(text: &str) -> Option<KernelCounts> {
     };
     Some(KernelCounts {
         recursion_misses: field("recursion_misses")?,
+        run_time_ns: field("run_time_ns").unwrap_or(0),
         prog_id: u32::try_from(field("prog_id")?).ok()?,
     })
 }
@@ -57,13 +60,23 @@ pub fn all<'a>(
     own: &ProgramsCounters,
     loaded: impl Iterator<Item = (Program, &'a aya::programs::ProgramFd)>,
 ) -> Counters {
+    let statistics = fs::read_to_string("/proc/sys/kernel/bpf_stats_enabled")
+        .is_ok_and(|text| text.trim() != "0");
     let programs = loaded
         .map(|(program, fd)| {
-            let missed = kernel_counts(fd.as_fd()).map_or(0, |counts| counts.recursion_misses);
-            of_program(program, &own.program[program as usize], missed)
+            let kernel = kernel_counts(fd.as_fd()).unwrap_or_default();
+            let own = &own.program[program as usize];
+            ProgramCounters {
+                // While the statistics are off the kernel's figure stands still: then it is none.
+                run_time_ns: (statistics && kernel.run_time_ns > 0).then_some(kernel.run_time_ns),
+                ..of_program(program, own, kernel.recursion_misses)
+            }
         })
         .collect();
-    Counters { programs }
+    Counters {
+        programs,
+        cost: None,
+    }
 }
 
 #[cfg(test)]

@@ -388,6 +388,7 @@ mod tests {
                 missed,
                 ..ProgramCounters::default()
             }],
+            cost: None,
         };
         journal.counters(Mono(0), &counters(0, 0));
         assert!(journal.entries().is_empty());

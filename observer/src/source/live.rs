@@ -2,8 +2,8 @@
 //!
 //! The thread blocks when the fold is behind: then the ring is not drained and the kernel counts what it drops.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use aya::maps::{MapData, RingBuf};
 use tokio::sync::mpsc;
 
 use super::elsewhere;
+use super::pacer::{Pacer, Spent, kernel_ns};
 use super::reorder::{Reorder, WINDOW_NS};
 use super::{Info, Source, SourceError, SourceKind};
 use crate::event::{Event, Note, NoteKind, Origin, Payload};
@@ -49,6 +50,8 @@ pub struct LiveOptions {
     pub namespaces: Vec<Namespace>,
     /// All namespaces are observed: none is elsewhere.
     pub everywhere: bool,
+    /// What observing may cost, share of all cores, millionths.
+    pub max_cpu_ppm: u64,
     /// Nanoseconds between sweeps; 0 = only at start and when asked ([`Handle::sweep`]).
     pub sweep_every_ns: u64,
 }
@@ -59,6 +62,7 @@ impl Default for LiveOptions {
             kernel: Options::default(),
             namespaces: Vec::new(),
             everywhere: false,
+            max_cpu_ppm: 50_000,
             sweep_every_ns: SWEEP_EVERY_NS,
         }
     }
@@ -69,9 +73,22 @@ impl Default for LiveOptions {
 pub struct Handle {
     stop: Arc<AtomicBool>,
     sweep: Arc<AtomicBool>,
+    focus: Arc<Mutex<Vec<u64>>>,
 }
 
 impl Handle {
+    /// Has these flows, by their cookies, sampled at every ACK, and no others. The kernel side has room for a few.
+    pub fn focus(&self, cookies: Vec<u64>) {
+        *self.focus.lock().unwrap_or_else(PoisonError::into_inner) = cookies;
+    }
+
+    fn focused(&self) -> Vec<u64> {
+        self.focus
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
     /// Detach, drain, read the counters, end.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
@@ -174,6 +191,8 @@ struct Worker {
     last_tick: u64,
     last_second: Option<u64>,
     unknown: u64,
+    pacer: Pacer,
+    focus: Vec<u64>,
     degraded: Vec<String>,
 }
 
@@ -185,6 +204,7 @@ impl Worker {
         sender: mpsc::Sender<Vec<Event>>,
     ) -> Result<Self, LoadError> {
         let ring = programs.take_ring()?;
+        let pacer = Pacer::new(options.kernel.interval_ns, options.max_cpu_ppm);
         let roots = Roots::default();
         let cgroups = Cgroups::new(&roots.proc.join("self/mountinfo"));
         let algorithms = CcLayouts::in_dir(programs.types(), &options.kernel.btf);
@@ -214,6 +234,8 @@ impl Worker {
             last_tick: 0,
             last_second: None,
             unknown: 0,
+            pacer,
+            focus: Vec::new(),
             degraded: Vec::new(),
         })
     }
@@ -237,6 +259,13 @@ impl Worker {
     fn begin(&mut self) {
         let start = clock::now();
         self.last_reap = start.0;
+        if self.options.kernel.filter.pids > 0 {
+            // The filter asks who holds what: the walk tells the programs before they decide. The records come again.
+            let mut unread = Vec::new();
+            if let Err(error) = self.programs.owners(&mut unread) {
+                self.degrade(&error.to_string());
+            }
+        }
         self.each_second(start);
         self.sweep(true);
         if let Err(error) = self.programs.attach() {
@@ -255,6 +284,7 @@ impl Worker {
     fn step(&mut self) -> bool {
         let now = clock::now();
         let more = self.drain() >= MAX_DRAIN;
+        self.look_closely();
         let asked = self.handle.sweep.swap(false, Ordering::Relaxed);
         let due = match self.last_sweep {
             None => true,
@@ -291,6 +321,17 @@ impl Worker {
             });
         }
         more
+    }
+
+    /// Passes on which flows somebody looks at.
+    fn look_closely(&mut self) {
+        let wanted = self.handle.focused();
+        if wanted != self.focus {
+            if let Err(error) = self.programs.focus(&wanted) {
+                self.degrade(&error.to_string());
+            }
+            self.focus = wanted;
+        }
     }
 
     /// Hooks off, then everything that is still on its way, then the counters: they are final.
@@ -471,7 +512,20 @@ impl Worker {
     }
 
     fn count(&mut self, now: Mono) {
-        let counters = self.programs.counters();
+        let mut counters = self.programs.counters();
+        let spent = Spent {
+            at_ns: clock::now().0,
+            user_ns: clock::own_cpu_ns(),
+            kernel_ns: kernel_ns(&counters),
+        };
+        let before = self.pacer.pace();
+        counters.cost = self.pacer.spend(spent, cores());
+        let pace = self.pacer.pace();
+        if pace != before
+            && let Err(error) = self.programs.pace(pace.interval_ns, pace.close_ns)
+        {
+            self.degrade(&error.to_string());
+        }
         self.events.push(Event {
             time: now,
             flow: None,
@@ -492,6 +546,11 @@ impl Worker {
         self.events
             .push(note(clock::now(), NoteKind::Degraded, text.to_owned()));
     }
+}
+
+/// CPUs that we may run on.
+fn cores() -> u64 {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64)
 }
 
 fn note(time: Mono, kind: NoteKind, text: String) -> Event {

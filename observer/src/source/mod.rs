@@ -4,6 +4,7 @@ pub mod diag;
 mod elsewhere;
 pub mod facts;
 pub mod live;
+pub mod pacer;
 pub mod reorder;
 pub mod replay;
 pub mod script;

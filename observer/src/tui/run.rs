@@ -15,6 +15,7 @@ use super::look::Look;
 use super::state::{Effect, Mouse, Paused, Shows, ViewState};
 use super::terminal::Screen;
 use super::{draw, view};
+use crate::event::FlowId;
 use crate::model::Model;
 use crate::source::{Source, SourceError};
 use crate::units::Mono;
@@ -34,6 +35,9 @@ pub enum TuiError {
     Source(#[from] SourceError),
 }
 
+/// Takes in which flows are looked at.
+pub type Focus = dyn Fn(&[FlowId]);
+
 /// How the screen is to be.
 #[expect(missing_debug_implementations, reason = "holds a closure")]
 pub struct Options {
@@ -43,6 +47,8 @@ pub struct Options {
     pub refresh: Duration,
     /// Which flows are asked for.
     pub shows: Box<Shows>,
+    /// Told which flows are looked at, whenever that may have changed.
+    pub focus: Box<Focus>,
 }
 
 /// Shows `source` until the user quits, a signal comes, or it ends. Gives the model back.
@@ -107,7 +113,10 @@ pub async fn run(source: &mut impl Source, options: &Options) -> Result<Model, T
                 reaction != Reaction::Nothing
             }
             _ = ticker.tick() => {
-                state.own_cpu = own.share().or(state.own_cpu);
+                // The source tells, the programs' part with it, where it knows.
+                let told = model.counters().and_then(|counters| counters.cost);
+                let own = own.share();
+                state.own_cpu = told.map(|cost| cost.share()).or(own).or(state.own_cpu);
                 dirty
             }
             batch = source.next() => match batch? {
@@ -124,7 +133,9 @@ pub async fn run(source: &mut impl Source, options: &Options) -> Result<Model, T
             },
         };
         if now {
-            model.focus(&state.focus());
+            let focus = state.focus();
+            model.focus(&focus);
+            (options.focus)(&focus);
             let shown = look.at(&model);
             state.paused = look.is_frozen().then(|| Paused {
                 at: shown.now(),

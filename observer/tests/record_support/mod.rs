@@ -407,6 +407,13 @@ impl Draw {
             }),
             _ => Payload::Counters(Box::new(Counters {
                 programs: (0..self.below(4)).map(|_| self.program()).collect(),
+                cost: self.maybe(|random| Cost {
+                    user_ppm: random.u32(),
+                    kernel_ppm: random.u32(),
+                    interval_ns: random.wide(),
+                    close_ns: random.wide(),
+                    stretched: random.yes(),
+                }),
             })),
         }
     }

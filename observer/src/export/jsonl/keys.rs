@@ -98,8 +98,21 @@ pub(super) enum Rest<'a> {
     Counters {
         kind: &'static str,
         lost: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cost: Option<CostKeys>,
         programs: Vec<ProgramKeys<'a>>,
     },
+}
+
+/// What observing costs, shares of all cores.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct CostKeys {
+    pub user: f64,
+    pub kernel: f64,
+    pub interval_us: u64,
+    /// Of flows looked at or with losses.
+    pub close_interval_us: u64,
+    pub stretched: bool,
 }
 
 #[derive(Clone, Debug, Serialize)]

@@ -3,8 +3,8 @@
 use super::cc::CcKeys;
 use super::flow::{AttributeKeys, FlowKeys, object, processes};
 use super::keys::{
-    AttributeLine, Body, BurstKeys, DeviceKeys, EventKeys, HostKeys, Line, ProgramKeys, Rest,
-    RetransmitKeys, SampleLine,
+    AttributeLine, Body, BurstKeys, CostKeys, DeviceKeys, EventKeys, HostKeys, Line, ProgramKeys,
+    Rest, RetransmitKeys, SampleLine,
 };
 use super::place::PlaceKeys;
 use super::sample::SampleKeys;
@@ -226,6 +226,13 @@ fn counters(counters: &Counters) -> Rest<'_> {
     Rest::Counters {
         kind: "counters",
         lost: counters.lost(),
+        cost: counters.cost.map(|cost| CostKeys {
+            user: f64::from(cost.user_ppm) / 1e6,
+            kernel: f64::from(cost.kernel_ppm) / 1e6,
+            interval_us: cost.interval_ns / 1000,
+            close_interval_us: cost.close_ns / 1000,
+            stretched: cost.stretched,
+        }),
         programs: counters.programs.iter().map(program).collect(),
     }
 }

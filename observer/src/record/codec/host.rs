@@ -2,7 +2,9 @@
 
 use super::super::proto;
 use super::super::proto::option::Setting as Told;
-use crate::event::{Counters, Device, DeviceId, Elsewhere, Host, ProgramCounters, Qdisc, Setting};
+use crate::event::{
+    Cost, Counters, Device, DeviceId, Elsewhere, Host, ProgramCounters, Qdisc, Setting,
+};
 use crate::units::Limit;
 
 pub fn device_id(id: DeviceId) -> proto::DeviceId {
@@ -191,6 +193,13 @@ pub fn counters(c: &Counters) -> proto::Counters {
     });
     proto::Counters {
         programs: programs.collect(),
+        cost: c.cost.map(|cost| proto::Cost {
+            user_ppm: cost.user_ppm,
+            kernel_ppm: cost.kernel_ppm,
+            interval_ns: cost.interval_ns,
+            close_ns: cost.close_ns,
+            stretched: cost.stretched,
+        }),
     }
 }
 
@@ -208,5 +217,12 @@ pub fn from_counters(m: proto::Counters) -> Counters {
     });
     Counters {
         programs: programs.collect(),
+        cost: m.cost.map(|cost| Cost {
+            user_ppm: cost.user_ppm,
+            kernel_ppm: cost.kernel_ppm,
+            interval_ns: cost.interval_ns,
+            close_ns: cost.close_ns,
+            stretched: cost.stretched,
+        }),
     }
 }

@@ -129,6 +129,15 @@ impl Reader {
         line.set("dropped", Plain, &mut p.dropped)?;
         line.set("missed", Plain, &mut p.missed)?;
         line.set("run_time_ns", Plain, &mut p.run_time_ns)?;
+        let mut cost = self.counters.cost.unwrap_or_default();
+        line.set("user_ppm", Plain, &mut cost.user_ppm)?;
+        line.set("kernel_ppm", Plain, &mut cost.kernel_ppm)?;
+        line.set("interval_ns", Plain, &mut cost.interval_ns)?;
+        line.set("close_ns", Plain, &mut cost.close_ns)?;
+        line.set("stretched", Plain, &mut cost.stretched)?;
+        if cost != crate::event::Cost::default() {
+            self.counters.cost = Some(cost);
+        }
         p.attempted = p.kept + p.suppressed + p.filtered + p.failed + p.dropped + p.missed;
         Ok(Payload::Counters(Box::new(self.counters.clone())))
     }

@@ -54,7 +54,7 @@ fn identity(model: &Model, state: &ViewState, source: &str, width: usize) -> Lin
     let figures = [
         flows,
         format!("  events/s {}", model.events_per_s()),
-        format!("  CPU {cpu}"),
+        format!("  CPU {cpu}{}", stretched(model)),
     ];
     let lost = match model.lost() {
         0 => Span::raw("lost 0"),
@@ -90,6 +90,22 @@ fn identity(model: &Model, state: &ViewState, source: &str, width: usize) -> Lin
     let mut line = Line::raw(text + "  ");
     line.extend(lost);
     line
+}
+
+/// ` (every 40 ms)` while samples are taken less often than asked for, because of what they cost.
+fn stretched(model: &Model) -> String {
+    let cost = model.counters().and_then(|counters| counters.cost);
+    match cost.filter(|cost| cost.stretched) {
+        Some(cost) => {
+            let us = |ns: u64| units::ms(ns / 1000);
+            format!(
+                " (samples every {} ms, with losses {})",
+                us(cost.interval_ns),
+                us(cost.close_ns)
+            )
+        }
+        None => String::new(),
+    }
 }
 
 /// `PAUSED 21:03:07, 12 s ago`; without a wall clock, by how long alone.
