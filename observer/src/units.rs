@@ -121,6 +121,16 @@ pub fn size(bytes: u64) -> String {
     format!("{}B", scaled(bytes as f64, 1000.0))
 }
 
+/// A count in at most `width` columns: exact where it fits, else with three digits and a prefix: `12.3M`.
+pub fn count(n: u64, width: usize) -> String {
+    let exact = n.to_string();
+    if exact.len() <= width {
+        exact
+    } else {
+        scaled(n as f64, 1000.0).to_string().replace(' ', "")
+    }
+}
+
 /// Microseconds as milliseconds with three significant digits, without a unit: `40.3`, `0.042`.
 pub fn ms(us: u64) -> String {
     let ms = us as f64 / 1000.0;
@@ -180,6 +190,14 @@ mod tests {
         assert_eq!(rate(999_949_999), "1.00 Gbit/s");
         assert_eq!(rate(1_234_000), "1.23 Mbit/s");
         assert_eq!(size(1448), "1.45 kB");
+    }
+
+    #[test]
+    fn counts_are_exact_as_long_as_they_fit() {
+        assert_eq!(count(0, 6), "0");
+        assert_eq!(count(999_999, 6), "999999");
+        assert_eq!(count(12_345_678, 6), "12.3M");
+        assert_eq!(count(u64::MAX, 6), "18447P");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use super::derived::{Derived, DerivedKind, PhaseChange};
+use super::derived::{Derived, DerivedKind, OriginChange, PhaseChange};
 use super::flow::Flow;
 use super::losses::Burst;
 use super::qdiscs::QdiscChange;
@@ -68,6 +68,8 @@ pub enum What {
     /// A flow whose birth was seen.
     Opened,
     Closed,
+    /// Its samples come from elsewhere.
+    Origin(OriginChange),
     /// A device by the name it had then.
     Qdisc {
         device: String,
@@ -94,7 +96,7 @@ impl What {
         match self {
             Self::Burst(_) => EntryKind::Burst,
             Self::Phase(_) => EntryKind::Phase,
-            Self::Opened | Self::Closed => EntryKind::Flow,
+            Self::Opened | Self::Closed | Self::Origin(_) => EntryKind::Flow,
             Self::Qdisc { .. } | Self::DeviceGone { .. } => EntryKind::Qdisc,
             Self::Lost { .. } | Self::Gap { .. } => EntryKind::Lost,
             Self::Note(note) if note.kind == NoteKind::Attempt => EntryKind::Attempt,
@@ -190,11 +192,18 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// All entries, in the order in which they came about.
+    /// All entries in the order of their time.
     pub fn entries(&self) -> Vec<&Entry> {
         let mut all: Vec<&Entry> = self.rings.values().flatten().collect();
-        all.sort_unstable_by_key(|entry| entry.serial);
+        all.sort_unstable_by_key(|entry| (entry.time, entry.serial));
         all
+    }
+
+    pub fn entry(&self, serial: u64) -> Option<&Entry> {
+        self.rings.values().find_map(|ring| {
+            let at = ring.binary_search_by_key(&serial, |entry| entry.serial);
+            ring.get(at.ok()?)
+        })
     }
 
     /// How many came about so far.
@@ -219,12 +228,10 @@ impl Journal {
     }
 
     pub fn derived(&mut self, derived: &Derived) {
-        let (time, what) = if let DerivedKind::Burst(burst) = derived.kind {
-            (burst.start, What::Burst(burst))
-        } else if let DerivedKind::Phase(change) = derived.kind {
-            (derived.time, What::Phase(change))
-        } else {
-            return;
+        let (time, what) = match derived.kind {
+            DerivedKind::Burst(burst) => (burst.start, What::Burst(burst)),
+            DerivedKind::Phase(change) => (derived.time, What::Phase(change)),
+            DerivedKind::Origin(change) => (derived.time, What::Origin(change)),
         };
         self.write(time, Some(derived.flow), None, what);
     }
@@ -351,6 +358,8 @@ mod tests {
         }
         let entries = journal.entries();
         assert_eq!(entries.len(), ROOM + 1);
+        assert_eq!(journal.entry(0), Some(entries[0]));
+        assert_eq!(journal.entry(1), None, "pushed out");
         assert_eq!(entries[0].what, drops(1));
         assert!(entries.is_sorted_by_key(|entry| entry.serial));
         assert_eq!(

@@ -157,9 +157,14 @@ impl Model {
         self.qdiscs.of(device, parent)
     }
 
-    /// What happened lately, in the order in which it came about.
+    /// What happened lately, in the order of time.
     pub fn journal(&self) -> Vec<&Entry> {
         self.journal.entries()
+    }
+
+    /// The entry of this serial, unless it was forgotten.
+    pub fn journal_entry(&self, serial: u64) -> Option<&Entry> {
+        self.journal.entry(serial)
     }
 
     /// Entries of the journal so far, those that are gone too.

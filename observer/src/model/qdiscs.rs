@@ -69,9 +69,10 @@ impl Rise {
         })
     }
 
-    /// `count` of this as so many a second.
+    /// `count` of this as so many a second, rounded.
     pub fn per_s(&self, count: u64) -> u64 {
-        let per_s = u128::from(count) * u128::from(SECOND_NS) / u128::from(self.ns.max(1));
+        let ns = u128::from(self.ns.max(1));
+        let per_s = (u128::from(count) * u128::from(SECOND_NS) + ns / 2) / ns;
         u64::try_from(per_s).unwrap_or(u64::MAX)
     }
 }

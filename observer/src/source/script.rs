@@ -10,35 +10,7 @@
 //! +0     closed 7
 //! ```
 //!
-//! A line is `[TIME] WORD [FLOW] [KEY=VALUE…] [TEXT…]`.
-//!
-//! - TIME: `+DUR` after the line before (the first: after 0), `@DUR` from 0; left out = the time of the line before.
-//! - FLOW: `COOKIE` or `COOKIE:NETNS`; NETNS is 4026531840 unless said otherwise.
-//! - A value holds as it is written; `-` = unknown, `unlimited`, `yes`/`no`. Where it is a time it takes `ns us ms s m`
-//!   (bare: µs), where it is a rate `bit kbit mbit gbit` or `B/s` (bare: bytes per second). `"…"` keeps blanks together
-//!   and knows `\n \t \e \" \\ \u{…}`.
-//!
-//! Keys not given keep the value of the line before of the same word and flow (device, program); first lines have
-//! modest defaults. So a line says what changed.
-//!
-//! | word | of | keys |
-//! |---|---|---|
-//! | `opened` | flow | `birth state local remote` |
-//! | `attributes` | flow | `local remote cc version module max_pacing_rate cgroup_id cgroup dev cwnd_clamp notsent_lowat pmtu mss_clamp user_mss advmss rcv_mss user_locks wscale` (`7/8`, `none`) `sack timestamps ecn` |
-//! | `sample` | flow | the fields of [`crate::event::Sample`] without `_us` and `_bytes`; `clocks=-`; the clocks as `busy rwnd_limited sndbuf_limited`; `cc=bbr\|cubic\|dctcp\|-` with `phase` (`PROBE_BW/UP`) `btlbw bbr_min_rtt pacing_gain cwnd_gain full_bw lt_bw lt_use_bw bw_hi bw_lo inflight_hi inflight_lo extra_acked`, `last_max_cwnd last_cwnd origin_point k delay_min hystart_found`, `alpha` `ce_state loss_cwnd` |
-//! | `retransmit` | flow or none | `kind segments bytes seq end_seq ca failed rtt min_rtt cwnd` (kept from no line before) |
-//! | `state` | flow | `old new local remote` |
-//! | `ca` | flow | `old new cwnd ssthresh lost_out` |
-//! | `closed` | flow | |
-//! | `owners` | flow | words `PID/COMM`; none = nobody |
-//! | `host` | | `hostname kernel netns hz cpus default_qdisc default_cc cc` (commas), any key with a dot is a sysctl |
-//! | `device` | | `index netns name mtu up kind queues` |
-//! | `qdisc` | | `index netns handle parent` (`root`, `ingress`, `MAJ:MIN`) `kind bytes packets drops overlimits requeues backlog_bytes backlog_packets`, any other key is an extra counter; the device comes whole |
-//! | `device_gone` | | `index netns` |
-//! | `counters` | | `program kept suppressed filtered failed dropped missed run_time_ns`; `attempted` is their sum; all programs come |
-//! | `gap` | flow or none | `missing` |
-//! | `note` | flow or none | `kind=info\|degraded\|attempt`, TEXT |
-//! | `tick` | | |
+//! The grammar, word by word, is `docs/SCRIPTS.md`; a test holds it to what is read here.
 
 mod flow;
 mod host;
@@ -55,6 +27,27 @@ use line::Line;
 
 /// The namespace meant when none is written: the first one's inode on every kernel.
 pub const NETNS: u32 = 4_026_531_840;
+
+/// The words a line may begin with, after its time.
+pub const WORDS: [&str; 17] = [
+    "opened",
+    "attributes",
+    "sample",
+    "retransmit",
+    "state",
+    "ca",
+    "closed",
+    "owners",
+    "host",
+    "device",
+    "qdisc",
+    "device_gone",
+    "counters",
+    "elsewhere",
+    "gap",
+    "note",
+    "tick",
+];
 
 /// A line that could not be understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -116,20 +109,37 @@ impl Reader {
             "qdisc" => self.qdisc(line),
             "device_gone" => host::device_id(line).map(Payload::DeviceGone),
             "counters" => self.counters(line),
+            "elsewhere" => host::elsewhere(line),
             "gap" => flow::gap(line),
             "note" => host::note(line),
             "tick" => Ok(Payload::Tick),
-            other => Err(format!("no event is called {other:?}")),
+            other => Err(format!(
+                "no event is called {other:?}; events are {}",
+                WORDS.join(" ")
+            )),
         }
     }
 }
 
-/// All events of a text.
+/// All events of a text. A line that ends in `\` goes on in the next.
 pub fn parse(text: &str) -> Result<Vec<Event>, ScriptError> {
     let mut reader = Reader::default();
     let mut events = Vec::new();
-    for line in text.lines() {
-        events.extend(reader.line(line)?);
+    let mut whole = String::new();
+    let mut lines = text.lines().enumerate().peekable();
+    while let Some((n, line)) = lines.next() {
+        if whole.is_empty() {
+            reader.line = n;
+        }
+        if let Some(part) = line.strip_suffix('\\')
+            && lines.peek().is_some()
+        {
+            whole.push_str(part);
+            continue;
+        }
+        whole.push_str(line);
+        events.extend(reader.line(&whole)?);
+        whole.clear();
     }
     Ok(events)
 }
@@ -139,19 +149,45 @@ pub fn parse(text: &str) -> Result<Vec<Event>, ScriptError> {
 pub struct Script {
     info: Info,
     events: VecDeque<Event>,
+    held: bool,
 }
 
 impl Script {
+    /// Its origin is that of its samples, where they have one.
     pub fn new(name: &str, text: &str) -> Result<Self, ScriptError> {
+        let events = parse(text)?;
+        let mut origins = events.iter().filter_map(|event| match &event.payload {
+            Payload::Sample(sample) => Some(sample.origin),
+            _ => None,
+        });
+        let first = origins.next();
         Ok(Self {
             info: Info {
                 kind: SourceKind::Script,
-                origin: None,
+                origin: first.filter(|first| origins.all(|origin| origin == *first)),
                 name: name.to_owned(),
                 wall_offset_ns: None,
             },
-            events: parse(text)?.into(),
+            events: events.into(),
+            held: false,
         })
+    }
+
+    /// What is so at `moment`: nothing of what comes later.
+    #[must_use]
+    pub fn until(mut self, moment: Mono) -> Self {
+        self.events.retain(|event| event.time <= moment);
+        self.events.push_back(Event {
+            time: moment,
+            flow: None,
+            payload: Payload::Tick,
+        });
+        self
+    }
+
+    /// After its last event it does not end: whoever looks may go on looking.
+    pub fn hold(&mut self) {
+        self.held = true;
     }
 }
 
@@ -162,6 +198,9 @@ impl Source for Script {
 
     async fn next(&mut self) -> Result<Option<Vec<Event>>, SourceError> {
         let Some(first) = self.events.pop_front() else {
+            if self.held {
+                return std::future::pending().await;
+            }
             return Ok(None);
         };
         let mut batch = vec![first];

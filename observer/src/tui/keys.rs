@@ -7,6 +7,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 pub use table::BINDINGS;
 
 use super::page::Page;
+use crate::model::EntryKind;
 
 /// What a key asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +66,11 @@ pub enum Action {
     ShiftDown,
     SortByThis,
     Reset,
+    /// What the line is about, on a page of its own.
+    Open,
+    /// Shows or hides what is of this kind.
+    ToggleKind(EntryKind),
+    AllKinds,
 }
 
 /// Where a key means something.
@@ -134,6 +140,16 @@ impl Key {
             KeyCode::Char(c) => Self::Char(c),
             code => Self::Code(code),
         }
+    }
+
+    /// A key by the name that the help page has for it; one character is itself.
+    pub fn named(name: &str) -> Option<Self> {
+        let mut chars = name.chars();
+        if let (Some(c), None) = (chars.next(), chars.next()) {
+            return Some(Self::Char(c));
+        }
+        let all = BINDINGS.iter().flat_map(|binding| binding.keys);
+        all.copied().find(|key| key.text() == name)
     }
 
     /// As the help page writes it.
@@ -244,6 +260,14 @@ impl Keymap {
                 .filter(|key| !(typing && matches!(key, Key::Char(_))));
             row.keys = usable.copied().collect();
         }
+    }
+
+    /// The key that the footer would name for `action` in `context`.
+    pub fn key_of(&self, action: Action, context: Context) -> Option<Key> {
+        let mut rows = self.rows.iter();
+        let row =
+            rows.find(|row| row.binding.action == action && context.takes(row.binding.context))?;
+        row.keys.first().copied()
     }
 
     /// What `key` does in `context`.

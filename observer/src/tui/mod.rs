@@ -24,9 +24,11 @@ mod format;
 mod keys;
 mod layout;
 mod look;
+mod moment;
 mod page;
 mod run;
 mod state;
+mod still;
 mod terminal;
 mod theme;
 mod view;
@@ -40,15 +42,17 @@ use unicode_width::UnicodeWidthStr as _;
 pub use address::Addresses;
 pub use keys::{Action, Context, Key, Keymap};
 pub use look::Look;
+pub use moment::Wall;
 pub use page::Page;
 pub use run::{Options, TuiError, run};
 pub use state::flows::Line as TableLine;
 pub use state::group::Grouping;
 pub use state::{Effect, Mouse, Paused, Shows, ViewState};
+pub use still::still;
 pub use terminal::is_terminal;
 pub use theme::{Marker, Theme, ThemeName};
 
-use crate::model::Model;
+use crate::model::{Flow, Model};
 use layout::{Layout, Wants};
 
 /// What stands where on every page.
@@ -109,6 +113,15 @@ impl ViewState {
                 self.flows.seek(model, self.theme.marker, &self.addresses);
             }
             Page::Flow => view::flow::arrange(model, self, body),
+            Page::Qdiscs => view::qdiscs::arrange(model, self, body),
+            Page::Host => view::host::arrange(model, self, body),
+            Page::Events => {
+                let flows = &self.flows;
+                let shows =
+                    |model: &Model, flow: &Flow| shows(model, flow) && flows.passes(model, flow);
+                self.events.arrange(model, &shows);
+                view::events::arrange(model, self, body);
+            }
             Page::Help => {
                 let lines = view::help::lines(model, self, usize::from(body.width)).len();
                 self.help.arrange(lines, usize::from(body.height));
@@ -132,7 +145,9 @@ pub fn draw(model: &Model, state: &ViewState, source: &str, frame: &mut Frame) {
     let place = match state.page() {
         Page::Help => view::help::place(model, state, plan.body),
         Page::Flow => view::flow::place(model, state),
-        Page::Flows => None,
+        Page::Host => view::host::place(model, state, plan.body),
+        Page::Events => view::events::place(state),
+        Page::Flows | Page::Qdiscs => None,
     };
     let footer = footer(state, usize::from(area.width), place);
     view::put(vec![footer], view::rect(area, layout.footer), buffer);

@@ -7,18 +7,34 @@ pub enum Page {
     Flows,
     /// One flow: its charts, what it is, what holds it back.
     Flow,
+    /// What is attached to each device, and what it does.
+    Qdiscs,
+    /// Kernel, algorithms, settings, what became of the programs' runs.
+    Host,
+    /// What happened lately.
+    Events,
     /// Keys, columns, marks, limitations.
     Help,
 }
 
 impl Page {
-    pub const ALL: [Self; 3] = [Self::Flows, Self::Flow, Self::Help];
+    pub const ALL: [Self; 6] = [
+        Self::Flows,
+        Self::Flow,
+        Self::Qdiscs,
+        Self::Host,
+        Self::Events,
+        Self::Help,
+    ];
 
     /// As the help page and the footer name it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Flows => "flows",
             Self::Flow => "one flow",
+            Self::Qdiscs => "qdiscs",
+            Self::Host => "host",
+            Self::Events => "events",
             Self::Help => "help",
         }
     }

@@ -56,6 +56,10 @@ pub async fn run(source: &mut impl Source, options: &Options) -> Result<Model, T
     let name = view::header::source_name(source.info().origin);
     let mut model = Model::default();
     let mut state = options.view.clone();
+    state.wall = super::Wall {
+        offset_ns: source.info().wall_offset_ns,
+        zone: jiff::tz::TimeZone::system(),
+    };
     // Before the terminal is taken: a signal must find its way.
     let mut signals = [
         signal(SignalKind::interrupt())?,

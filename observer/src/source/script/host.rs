@@ -1,11 +1,13 @@
 //! Lines about the host, its devices and the tool.
 
 use super::line::Line;
-use super::values::{FromText, Unit::Plain};
+use super::values::{FromText, Unit::Plain, Unit::Rate, nanoseconds};
 use super::{NETNS, Reader};
 use crate::event::{
-    Device, DeviceId, Note, NoteKind, Payload, ProgramCounters, Qdisc, TC_H_INGRESS, TC_H_ROOT,
+    Device, DeviceId, Elsewhere, Note, NoteKind, Payload, ProgramCounters, Qdisc, Setting,
+    TC_H_INGRESS, TC_H_ROOT,
 };
+use crate::units::Limit;
 
 /// `index` and `netns`.
 pub(super) fn device_id(line: &mut Line) -> Result<DeviceId, String> {
@@ -72,29 +74,34 @@ impl Reader {
 
     pub(super) fn qdisc(&mut self, line: &mut Line) -> Result<Payload, String> {
         let device = self.known_device(line)?;
-        let handle = match line.take("handle") {
-            Some(text) => handle(&text)?,
-            None => device.qdiscs.first().map_or(0x8001_0000, |q| q.handle),
-        };
-        let at = device.qdiscs.iter().position(|q| q.handle == handle);
-        let at = at.unwrap_or_else(|| {
-            device.qdiscs.push(Qdisc {
-                kind: "fq".to_owned(),
-                handle,
-                parent: TC_H_ROOT,
-                ..Qdisc::default()
-            });
-            device.qdiscs.len() - 1
+        let handle = line.take("handle").map(|text| handle(&text)).transpose()?;
+        let parent = line.take("parent").map(|text| parent(&text)).transpose()?;
+        let kind = line.take("kind");
+        // A place holds one; without its place it is told by its handle, without either it is the first.
+        let at = device.qdiscs.iter().position(|q| match (parent, handle) {
+            (Some(parent), _) => q.parent == parent,
+            (None, Some(handle)) => q.handle == handle,
+            (None, None) => true,
         });
-        let qdisc = &mut device.qdiscs[at];
-        if let Some(text) = line.take("parent") {
-            qdisc.parent = match text.as_str() {
-                "root" => TC_H_ROOT,
-                "ingress" => TC_H_INGRESS,
-                other => self::handle(other)?,
+        let known = at.map(|at| &device.qdiscs[at]);
+        let same = |q: &Qdisc| {
+            handle.is_none_or(|handle| q.handle == handle)
+                && kind.as_deref().is_none_or(|kind| q.kind == kind)
+        };
+        if !known.is_some_and(same) {
+            let new = Qdisc {
+                kind: kind.unwrap_or_else(|| "fq".to_owned()),
+                handle: handle.unwrap_or(0x8001_0000),
+                parent: parent.unwrap_or(TC_H_ROOT),
+                ..Qdisc::default()
             };
+            match at {
+                Some(at) => device.qdiscs[at] = new,
+                None => device.qdiscs.push(new),
+            }
         }
-        line.set("kind", Plain, &mut qdisc.kind)?;
+        let at = at.unwrap_or(device.qdiscs.len() - 1);
+        let qdisc = &mut device.qdiscs[at];
         line.set("bytes", Plain, &mut qdisc.bytes)?;
         line.set("packets", Plain, &mut qdisc.packets)?;
         line.set("drops", Plain, &mut qdisc.drops)?;
@@ -103,6 +110,10 @@ impl Reader {
         line.set("backlog_bytes", Plain, &mut qdisc.backlog_bytes)?;
         line.set("backlog_packets", Plain, &mut qdisc.backlog_packets)?;
         for (key, value) in line.rest() {
+            if let Some(name) = key.strip_prefix("option.") {
+                set_option(qdisc, name, setting(&value)?);
+                continue;
+            }
             let count = u64::from_text(&value, Plain)
                 .map_err(|e| format!("{key}={value}: expected {e}"))?;
             qdisc.extra.insert(key, count);
@@ -141,6 +152,63 @@ impl Reader {
         p.attempted = p.kept + p.suppressed + p.filtered + p.failed + p.dropped + p.missed;
         Ok(Payload::Counters(Box::new(self.counters.clone())))
     }
+}
+
+pub(super) fn elsewhere(line: &mut Line) -> Result<Payload, String> {
+    Ok(Payload::Elsewhere(Elsewhere {
+        namespaces: line.get("namespaces", Plain, 1)?,
+        flows: line.get("flows", Plain, 0)?,
+        denied: line.get("denied", Plain, 0)?,
+    }))
+}
+
+fn parent(text: &str) -> Result<u32, String> {
+    match text {
+        "root" => Ok(TC_H_ROOT),
+        "ingress" => Ok(TC_H_INGRESS),
+        other => handle(other),
+    }
+}
+
+fn set_option(qdisc: &mut Qdisc, name: &str, setting: Setting) {
+    match qdisc.options.iter_mut().find(|(known, _)| known == name) {
+        Some((_, known)) => *known = setting,
+        None => qdisc.options.push((name.to_owned(), setting)),
+    }
+}
+
+/// What an option is set to, by its unit: `100p` `1514B` `50mbit` `unlimited` `5ms` `2%` `yes` `42`; else a word.
+fn setting(text: &str) -> Result<Setting, String> {
+    let number = |text: &str| u64::from_text(text, Plain).ok();
+    let counted = |unit: &str| number(text.strip_suffix(unit)?);
+    if let Some(packets) = counted("p") {
+        return Ok(Setting::Packets(packets));
+    }
+    if let Some(bytes) = counted("B") {
+        return Ok(Setting::Bytes(bytes));
+    }
+    if let Some(count) = number(text) {
+        return Ok(Setting::Count(count));
+    }
+    if let Some(percent) = text.strip_suffix('%') {
+        let percent: f64 = percent
+            .parse()
+            .map_err(|_| format!("{text:?} is no share"))?;
+        return Ok(Setting::Share(
+            (percent / 100.0 * f64::from(u32::MAX)) as u32,
+        ));
+    }
+    if let Ok(rate) = Limit::from_text(text, Rate) {
+        return Ok(Setting::Rate(rate));
+    }
+    if let Ok(ns) = nanoseconds(text) {
+        return Ok(Setting::Nanoseconds(ns));
+    }
+    Ok(match text {
+        "yes" => Setting::Flag(true),
+        "no" => Setting::Flag(false),
+        word => Setting::Word(word.to_owned()),
+    })
 }
 
 /// `8001:` or `8001:2`, hexadecimal as `tc` writes it.

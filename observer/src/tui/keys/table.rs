@@ -4,11 +4,13 @@ use crossterm::event::KeyCode;
 
 use super::Key::{Char, Code, Ctrl};
 use super::{Action, Binding, Context, Key};
+use crate::model::EntryKind;
 use crate::tui::page::Page;
 
 use Context::{Anywhere, Chooser, Prompt};
 const FLOWS: Context = Context::On(Page::Flows);
 const FLOW: Context = Context::On(Page::Flow);
+const EVENTS: Context = Context::On(Page::Events);
 
 /// All keys.
 pub const BINDINGS: &[Binding] = &[
@@ -22,7 +24,18 @@ pub const BINDINGS: &[Binding] = &[
         &[Code(KeyCode::Esc), Code(KeyCode::Backspace)],
         "back to where one was",
     ),
-    row(Anywhere, Action::Go(Page::Flows), "flows").on(&[Char('1')], "the flows"),
+    row(Anywhere, Action::Go(Page::Flows), "flows")
+        .on(&[Char('1')], "the flows")
+        .footer("pages"),
+    row(Anywhere, Action::Go(Page::Qdiscs), "qdiscs")
+        .on(&[Char('3')], "qdiscs of every device")
+        .footer("pages"),
+    row(Anywhere, Action::Go(Page::Host), "host")
+        .on(&[Char('4')], "kernel and settings")
+        .footer("pages"),
+    row(Anywhere, Action::Go(Page::Events), "events")
+        .on(&[Char('5')], "what happened lately")
+        .footer("pages"),
     row(FLOWS, Action::Go(Page::Flow), "open")
         .on(&[Code(KeyCode::Enter)], "open the selected flow")
         .footer("open"),
@@ -47,6 +60,40 @@ pub const BINDINGS: &[Binding] = &[
     row(FLOW, Action::Enlarge, "enlarge")
         .on(&[Code(KeyCode::Tab)], "enlarge the next chart")
         .footer("enlarge"),
+    row(EVENTS, Action::Open, "events-open")
+        .on(&[Code(KeyCode::Enter)], "open the event's flow")
+        .footer("open"),
+    row(
+        EVENTS,
+        Action::ToggleKind(EntryKind::Burst),
+        "events-bursts",
+    )
+    .on(&[Char('b')], "retransmit bursts"),
+    row(
+        EVENTS,
+        Action::ToggleKind(EntryKind::Phase),
+        "events-phases",
+    )
+    .on(&[Char('p')], "changes of phase"),
+    row(EVENTS, Action::ToggleKind(EntryKind::Flow), "events-flows")
+        .on(&[Char('o')], "opened and closed"),
+    row(
+        EVENTS,
+        Action::ToggleKind(EntryKind::Qdisc),
+        "events-qdiscs",
+    )
+    .on(&[Char('d')], "qdiscs: drops, changes"),
+    row(EVENTS, Action::ToggleKind(EntryKind::Lost), "events-lost").on(&[Char('x')], "events lost"),
+    row(EVENTS, Action::ToggleKind(EntryKind::Note), "events-notes").on(&[Char('n')], "notes"),
+    row(
+        EVENTS,
+        Action::ToggleKind(EntryKind::Attempt),
+        "events-attempts",
+    )
+    .on(&[Char('t')], "attempts not counted"),
+    row(EVENTS, Action::AllKinds, "events-all")
+        .on(&[Char('A')], "all of these")
+        .footer("all"),
     row(FLOWS, Action::SortLeft, "sort-left")
         .on(&[Char('<'), Code(KeyCode::Left)], "sort by column left")
         .footer("sort"),

@@ -1,26 +1,31 @@
 //! What the user is looking at. Pure: keys in, state and effects out. What a page remembers is in a file of its own.
 
 pub mod chooser;
+pub mod events;
 pub mod flow;
 pub mod flows;
 pub mod group;
 pub mod help;
 mod mouse;
 pub mod prompt;
+pub mod qdiscs;
 
 use super::address::Addresses;
 use super::keys::{Action, Context, Key, Keymap};
+use super::moment::Wall;
 use super::page::{Page, Pages};
 use super::theme::Theme;
 use crate::event::FlowId;
 use crate::filter::Filter;
 use crate::model::{Flow, Model};
 use crate::units::Mono;
+use events::EventsState;
 use flow::FlowState;
 use flows::FlowsState;
 use help::HelpState;
 pub use mouse::{Clicks, Mouse};
 use prompt::{Before, Prompt, Purpose};
+use qdiscs::QdiscsState;
 
 /// What only the loop can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +59,10 @@ pub struct ViewState {
     pub pages: Pages,
     pub flows: FlowsState,
     pub flow: FlowState,
+    pub qdiscs: QdiscsState,
+    /// It scrolls as the help does.
+    pub host: HelpState,
+    pub events: EventsState,
     pub help: HelpState,
     pub prompt: Option<Prompt>,
     pub paused: Option<Paused>,
@@ -61,6 +70,7 @@ pub struct ViewState {
     pub addresses: Addresses,
     pub keys: Keymap,
     pub clicks: Clicks,
+    pub wall: Wall,
     /// Own CPU time, share of all cores; `None` = not measured yet.
     pub own_cpu: Option<f64>,
 }
@@ -138,6 +148,10 @@ impl ViewState {
                     self.flows.neighbour(action);
                 }
                 Page::Flow => self.flow.update(action),
+                Page::Qdiscs => self.qdiscs.update(action),
+                Page::Host => self.host.update(action),
+                Page::Events if action == Action::Open => self.open_event(),
+                Page::Events => self.events.update(action),
                 Page::Help => self.help.update(action),
             },
         }
@@ -155,7 +169,14 @@ impl ViewState {
         self.pages.go(page);
     }
 
-    /// To the page before; where there is none, what was searched for is forgotten.
+    /// To the flow that the selected event is of.
+    fn open_event(&mut self) {
+        if let Some(flow) = self.events.flow() {
+            self.flows.selected = Some(flow);
+            self.go(Page::Flow);
+        }
+    }
+
     fn back(&mut self) {
         if !self.pages.back() {
             self.flows.search.clear();

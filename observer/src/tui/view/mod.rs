@@ -2,11 +2,14 @@
 
 pub mod chooser;
 pub mod detail;
+pub mod events;
 pub mod flow;
 pub mod flows;
 pub mod header;
 pub mod help;
+pub mod host;
 pub mod prompt;
+pub mod qdiscs;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -23,6 +26,9 @@ pub fn page(model: &Model, state: &ViewState, area: Rect, buffer: &mut Buffer) {
     match state.page() {
         Page::Flows => flows::render(model, state, area, buffer),
         Page::Flow => flow::render(model, state, area, buffer),
+        Page::Qdiscs => qdiscs::render(model, state, area, buffer),
+        Page::Host => host::render(model, state, area, buffer),
+        Page::Events => events::render(model, state, area, buffer),
         Page::Help => help::render(model, state, area, buffer),
     }
 }

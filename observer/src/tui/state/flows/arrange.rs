@@ -91,7 +91,7 @@ impl FlowsState {
     }
 
     /// As on the command line: a closed flow passes by its expression alone.
-    fn passes(&self, model: &Model, flow: &Flow) -> bool {
+    pub fn passes(&self, model: &Model, flow: &Flow) -> bool {
         let Some(filter) = &self.filter else {
             return true;
         };
