@@ -123,10 +123,32 @@ pub struct Common {
     /// Exit with 4 when events were lost
     #[arg(long, global = true)]
     pub strict: bool,
+    /// Events from this text instead of from the host, `-` = standard input (for developers: docs/SCRIPTS.md)
+    #[arg(long, value_name = "FILE", global = true, hide = true, conflicts_with_all = ["netns", "source"])]
+    pub script: Option<PathBuf>,
+    /// What the script says up to this moment
+    #[arg(long, value_name = "TIME", value_parser = duration, global = true, hide = true, requires = "script")]
+    pub at: Option<Duration>,
+    /// Prints one screen of the dashboard as text
+    #[arg(long, value_name = "COLUMNSxLINES", value_parser = screen_size, global = true, hide = true, requires = "script")]
+    pub screen: Option<(u16, u16)>,
+    /// Keys pressed before: `3jj<Enter>`
+    #[arg(
+        long,
+        value_name = "KEYS",
+        global = true,
+        hide = true,
+        requires = "screen"
+    )]
+    pub keys: Option<Keys>,
     /// The kernel's type information (for developers)
     #[arg(long, value_name = "DIR", default_value = crate::kernel::btf::SYS_KERNEL_BTF, global = true, hide = true)]
     pub btf: PathBuf,
 }
+
+/// Keys in the order in which they are pressed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keys(pub Vec<String>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Color {
@@ -163,6 +185,38 @@ fn duration(text: &str) -> Result<Duration, String> {
         .ok()
         .filter(|d| *d <= Duration::from_hours(366 * 24))
         .ok_or_else(|| format!("'{text}' is too long"))
+}
+
+/// `80x24`.
+fn screen_size(text: &str) -> Result<(u16, u16), String> {
+    let size = text.split_once('x').and_then(|(columns, lines)| {
+        let size: (u16, u16) = (columns.parse().ok()?, lines.parse().ok()?);
+        // More is nobody's terminal.
+        (size.0 <= 1000 && size.1 <= 1000).then_some(size)
+    });
+    size.ok_or_else(|| format!("'{text}' is no size of a screen: write 80x24"))
+}
+
+impl From<&str> for Keys {
+    /// Characters as they are, other keys by their names in `<>`.
+    fn from(text: &str) -> Self {
+        let mut keys = Vec::new();
+        let mut rest = text;
+        while let Some(first) = rest.chars().next() {
+            let named = rest.strip_prefix('<').and_then(|rest| rest.split_once('>'));
+            match named {
+                Some((name, after)) if name.len() > 1 => {
+                    keys.push(name.to_owned());
+                    rest = after;
+                }
+                _ => {
+                    keys.push(first.to_string());
+                    rest = &rest[first.len_utf8()..];
+                }
+            }
+        }
+        Self(keys)
+    }
 }
 
 fn positive_duration(text: &str) -> Result<Duration, String> {
@@ -215,6 +269,16 @@ mod tests {
         for wrong in ["", "s", "-1s", "1x", "1e3", "99999999999h", "..", "é"] {
             assert!(duration(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn screens_and_keys() {
+        assert_eq!(screen_size("80x24"), Ok((80, 24)));
+        for wrong in ["", "80", "80x", "x24", "80x99999", "-1x5"] {
+            assert!(screen_size(wrong).is_err(), "{wrong}");
+        }
+        let read = Keys::from("3<Enter><<>j");
+        assert_eq!(read.0, ["3", "Enter", "<", "<", ">", "j"]);
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! From flags to what is observed: namespaces, the source, which flows are shown.
 
+use std::path::Path;
+use std::time::Duration;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -18,7 +21,9 @@ use crate::model::{Flow, Model};
 use crate::source::diag::{self, Polled, PolledOptions};
 use crate::source::facts::Wanted;
 use crate::source::live::{Handle, Live, LiveOptions};
+use crate::source::script::Script;
 use crate::source::{Info, Source, SourceError};
+use crate::units::Mono;
 
 /// The namespaces asked for, the one we run in without `-N`.
 pub fn namespaces(common: &Common) -> Result<Vec<Namespace>, Failure> {
@@ -63,6 +68,9 @@ fn live_options(common: &Common, choice: &Choice) -> Result<LiveOptions, Failure
 /// The source asked for, of the flows that `choice` may show, or, left to us and without what the programs need,
 /// polling. `sweeping` = whether the programs' source looks at all sockets by itself every second.
 pub fn source(common: &Common, choice: &Choice, sweeping: bool) -> Result<Observed, Failure> {
+    if let Some(path) = &common.script {
+        return script(path, common.at).map(Observed::Script);
+    }
     let mut options = live_options(common, choice)?;
     if !sweeping {
         options.sweep_every_ns = 0;
@@ -106,9 +114,27 @@ fn reason(error: &LoadError) -> String {
     text.lines().map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
-/// Either source, as one.
+/// The script at `path`, `-` = standard input, up to `at`.
+fn script(path: &Path, at: Option<Duration>) -> Result<Script, Failure> {
+    let name = path.display().to_string();
+    let text = if path == Path::new("-") {
+        std::io::read_to_string(std::io::stdin())
+    } else {
+        std::fs::read_to_string(path)
+    };
+    let text = text.map_err(|error| Failure::Usage(format!("{name}: {error}")))?;
+    let script = Script::new(&name, &text);
+    let script = script.map_err(|error| Failure::Usage(format!("{name}: {error}")))?;
+    Ok(match at {
+        Some(at) => script.until(Mono(u64::try_from(at.as_nanos()).unwrap_or(u64::MAX))),
+        None => script,
+    })
+}
+
+/// Any source, as one.
 #[derive(Debug)]
 pub enum Observed {
+    Script(Script),
     Live(Live),
     Polled(Polled),
 }
@@ -116,6 +142,8 @@ pub enum Observed {
 /// What ends a source from elsewhere.
 #[derive(Clone, Debug)]
 pub enum Stopper {
+    /// A script ends by itself.
+    Script,
     Live(Handle),
     Polled(diag::Handle),
 }
@@ -124,6 +152,7 @@ impl Stopper {
     /// Has all flows looked at now.
     pub fn look(&self) {
         match self {
+            Self::Script => {}
             Self::Live(handle) => handle.sweep(),
             Self::Polled(handle) => handle.poll(),
         }
@@ -143,6 +172,7 @@ impl Stopper {
             self.look();
         }
         match self {
+            Self::Script => {}
             Self::Live(handle) => handle.stop(),
             Self::Polled(handle) => handle.stop(),
         }
@@ -150,8 +180,16 @@ impl Stopper {
 }
 
 impl Observed {
+    /// Does not end by itself.
+    pub fn hold(&mut self) {
+        if let Self::Script(script) = self {
+            script.hold();
+        }
+    }
+
     pub fn stopper(&self) -> Stopper {
         match self {
+            Self::Script(_) => Stopper::Script,
             Self::Live(live) => Stopper::Live(live.handle()),
             Self::Polled(polled) => Stopper::Polled(polled.handle()),
         }
@@ -161,6 +199,7 @@ impl Observed {
 impl Source for Observed {
     fn info(&self) -> &Info {
         match self {
+            Self::Script(script) => script.info(),
             Self::Live(live) => live.info(),
             Self::Polled(polled) => polled.info(),
         }
@@ -168,6 +207,7 @@ impl Source for Observed {
 
     async fn next(&mut self) -> Result<Option<Vec<Event>>, SourceError> {
         match self {
+            Self::Script(script) => script.next().await,
             Self::Live(live) => live.next().await,
             Self::Polled(polled) => polled.next().await,
         }

@@ -32,10 +32,11 @@ pub async fn run(common: &Common, args: &ListArgs) -> Result<(), Failure> {
         ..choice.wanted()
     };
     let plainly = wanted == Wanted::default() && args.filter.filter.is_empty() && !ends.named();
-    if args.window.is_zero() && plainly && !args.json {
+    let scripted = common.script.is_some();
+    if args.window.is_zero() && plainly && !args.json && !scripted {
         return lines(common, &ends);
     }
-    let (model, wall_offset_ns) = if args.window.is_zero() {
+    let (model, wall_offset_ns) = if args.window.is_zero() && !scripted {
         looked_up(common, wanted)?
     } else {
         measured(common, &choice, args.window).await?

@@ -1,10 +1,14 @@
 //! `observer [live]`: the dashboard over the host's flows.
 
+use std::io::Write as _;
+
 use super::ends::Ends;
-use super::{Failure, choose};
+use super::{Failure, choose, output};
 use crate::cli::{Color, Common, FilterArgs};
+use crate::model::{Flow, Model};
+use crate::source::Source as _;
 use crate::tui::{
-    self, Addresses,
+    self, Addresses, Key,
     columns::Column,
     config::{self, Config},
 };
@@ -12,6 +16,9 @@ use crate::tui::{
 /// Runs until the user quits.
 pub async fn run(common: &Common, args: &FilterArgs) -> Result<(), Failure> {
     let choice = choose::Choice::new(common, &args.filter)?;
+    if let Some(size) = common.screen {
+        return still(common, choice, size).await;
+    }
     if !tui::is_terminal() {
         return Err(Failure::Usage(
             "the dashboard needs a terminal: 'observer list' prints one snapshot, 'observer stream' events".to_owned(),
@@ -19,6 +26,7 @@ pub async fn run(common: &Common, args: &FilterArgs) -> Result<(), Failure> {
     }
     let config = settings(common)?;
     let mut source = choose::source(common, &choice, true)?;
+    source.hold();
     let stopper = source.stopper();
     let colour = match common.color {
         Color::Always => true,
@@ -62,4 +70,35 @@ fn settings(common: &Common) -> Result<Config, Failure> {
         Some(path) => config::load(&path, must).map_err(|error| Failure::Usage(error.to_string())),
         None => Ok(Config::default()),
     }
+}
+
+/// One screen of a script as text, by the settings of the file named only: what documents show is nobody's own.
+async fn still(common: &Common, choice: choose::Choice, size: (u16, u16)) -> Result<(), Failure> {
+    let wrong = |key: &str| Failure::Usage(format!("no key {key:?} means anything there"));
+    let names = common.keys.iter().flat_map(|keys| &keys.0);
+    let keys = names.map(|name| Key::named(name).ok_or_else(|| wrong(name)));
+    let keys = keys.collect::<Result<Vec<Key>, Failure>>()?;
+    let mut source = choose::source(common, &choice, true)?;
+    let mut model = Model::default();
+    while let Some(batch) = source
+        .next()
+        .await
+        .map_err(|error| Failure::Failed(error.into()))?
+    {
+        for event in &batch {
+            model.apply(event);
+        }
+    }
+    let config = match common.config {
+        Some(_) => settings(common)?,
+        None => Config::default(),
+    };
+    let shows = move |model: &Model, flow: &Flow| choice.shows_live(model, flow);
+    let view = config.view(false);
+    let text = tui::still(&model, view, source.info().origin, &shows, size, &keys);
+    let text = text.map_err(|key| wrong(&key.text()))?;
+    let mut out = output::stdout();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(())
 }

@@ -87,6 +87,11 @@ pub fn run(cli: Cli) -> ExitCode {
         Err(error) => return Failure::Failed(error.into()).report(),
     };
     let common = cli.common;
+    let dashboard = matches!(cli.command, None | Some(Command::Live(_)));
+    if common.screen.is_some() && !dashboard {
+        let text = "--screen draws the dashboard: leave the subcommand out";
+        return Failure::Usage(text.to_owned()).report();
+    }
     let result = runtime.block_on(async {
         match cli.command {
             None => live::run(&common, &FilterArgs { filter: cli.filter }).await,

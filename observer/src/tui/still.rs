@@ -5,7 +5,6 @@ use ratatui::backend::TestBackend;
 
 use super::keys::Key;
 use super::state::{Shows, ViewState};
-use super::theme::Theme;
 use super::{draw, view};
 use crate::event::Origin;
 use crate::model::Model;
@@ -14,16 +13,13 @@ use crate::model::Model;
 /// `Err`: a key that means nothing there.
 pub fn still(
     model: &Model,
+    mut state: ViewState,
     origin: Option<Origin>,
     shows: &Shows,
     (columns, lines): (u16, u16),
     keys: &[Key],
 ) -> Result<String, Key> {
     let source = view::header::source_name(origin);
-    let mut state = ViewState {
-        theme: Theme::new(super::ThemeName::None, super::Marker::default()),
-        ..ViewState::default()
-    };
     // A backend in memory does not fail.
     let Ok(mut terminal) = Terminal::new(TestBackend::new(columns, lines));
     let mut frame = |state: &mut ViewState| {
