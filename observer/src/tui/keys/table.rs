@@ -74,7 +74,7 @@ pub const BINDINGS: &[Binding] = &[
         Action::ToggleKind(EntryKind::Phase),
         "events-phases",
     )
-    .on(&[Char('p')], "changes of phase"),
+    .on(&[Char('s')], "changes of phase"),
     row(EVENTS, Action::ToggleKind(EntryKind::Flow), "events-flows")
         .on(&[Char('o')], "opened and closed"),
     row(

@@ -63,7 +63,7 @@ fn detail(model: &Model, state: &ViewState, area: Rect) -> Vec<String> {
         return Vec::new();
     };
     let mut text = String::new();
-    if let Some(whose) = whose(model, entry, true) {
+    if let Some(whose) = whose(model, state, entry, true) {
         text = format!("{whose}  ");
     }
     if entry.flow.is_some() {
@@ -179,7 +179,7 @@ fn line(
         cell(&state.wall.text(entry.time), moment::WIDTH, false),
         cell(kind.as_str(), KIND, false)
     );
-    let whose = whose(model, entry, width >= WITH_ENDS);
+    let whose = whose(model, state, entry, width >= WITH_ENDS);
     let column = match width {
         WITH_ENDS.. => ENDS,
         WITH_FLOW.. => FLOW,
@@ -214,11 +214,15 @@ fn line(
 }
 
 /// The flow or the device.
-fn whose(model: &Model, entry: &Entry, ends: bool) -> Option<String> {
+fn whose(model: &Model, state: &ViewState, entry: &Entry, ends: bool) -> Option<String> {
     if let Some(id) = entry.flow {
         return Some(match model.flow_told(id) {
-            Some(flow) if ends => format!("{} → {}", flow.local(), flow.remote()),
-            Some(flow) => flow.remote().to_string(),
+            Some(flow) if ends => format!(
+                "{} → {}",
+                state.addresses.text(flow.local()),
+                state.addresses.text(flow.remote())
+            ),
+            Some(flow) => state.addresses.text(flow.remote()),
             None => format!("socket {id}"),
         });
     }

@@ -55,7 +55,7 @@ pub(super) fn lines(
         if is_egress(row) {
             let used = state.qdiscs.uses.get(&row.device);
             let has_fq = device.qdiscs.iter().any(|qdisc| qdisc.kind == "fq");
-            parts.push(flows(model, used, has_fq, width));
+            parts.push(flows(model, state, used, has_fq, width));
         }
         parts.push(counted(qdisc, rise.as_ref(), width));
         parts.push(levels(qdisc, width));
@@ -177,7 +177,7 @@ fn set_up(qdisc: &Qdisc, width: usize) -> Part {
 }
 
 /// Who uses the device, and who paces: since 4.13 TCP does so itself where fq does not, which is no fault.
-fn flows(model: &Model, used: Option<&Use>, has_fq: bool, width: usize) -> Part {
+fn flows(model: &Model, state: &ViewState, used: Option<&Use>, has_fq: bool, width: usize) -> Part {
     let parts = match used {
         None => vec!["none leaves by this device".to_owned()],
         Some(used) => {
@@ -187,7 +187,7 @@ fn flows(model: &Model, used: Option<&Use>, has_fq: bool, width: usize) -> Part 
                 format!("pacing: {}", pacing(used, has_fq)),
             ];
             let told = used.fastest.iter();
-            parts.extend(told.filter_map(|&(bps, id)| flow(model, id, bps)));
+            parts.extend(told.filter_map(|&(bps, id)| flow(model, state, id, bps)));
             let more = used.flows - used.fastest.len().min(used.flows);
             if more > 0 {
                 parts.push(format!("+{more}"));
@@ -225,8 +225,8 @@ fn pacing(used: &Use, has_fq: bool) -> String {
     }
 }
 
-fn flow(model: &Model, id: FlowId, bps: u64) -> Option<String> {
-    let remote = model.flow(id)?.remote();
+fn flow(model: &Model, state: &ViewState, id: FlowId, bps: u64) -> Option<String> {
+    let remote = state.addresses.text(model.flow(id)?.remote());
     Some(format!("{remote} {}", units::rate(bps)))
 }
 
