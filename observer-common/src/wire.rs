@@ -30,6 +30,9 @@ pub enum RecordKind {
     Owner = 8,
     /// [`Brief`]: a sample between two whole ones.
     Brief = 9,
+    /// [`Full`]: a sample at the change to CLOSE, which is before `tcp_disconnect` clears the counters; the state it
+    /// leaves is the header's.
+    Ended = 10,
 }
 
 /// The first 40 bytes of every record.

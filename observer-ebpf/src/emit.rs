@@ -239,6 +239,18 @@ pub fn sample(
     outcome
 }
 
+/// A whole sample at the change to CLOSE.
+#[inline(always)]
+pub fn ended(sk: Kernel, tp: Kernel, netns: u32, state: &mut FlowState) -> Outcome {
+    let header = header(Program::SetState, RecordKind::Ended, sk, tp, netns, state);
+    reconcile(state, tp);
+    submit::<Full>(|record| {
+        record.header = header;
+        tcp::fill_body(&mut record.body, tp);
+        sock::fill_attributes(&mut record.attributes, tp);
+    })
+}
+
 /// Marks the state of a listener, which numbers its SYN-ACKs and is no flow.
 #[inline(always)]
 pub fn is_listener(state: &FlowState) -> bool {

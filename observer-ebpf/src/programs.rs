@@ -318,6 +318,9 @@ pub fn set_state(context: *const u64) -> Outcome {
     if !is_wanted(tp, netns, state) {
         return Outcome::Filtered;
     }
+    if new == CLOSE {
+        return emit::ended(sk, tp, netns, state);
+    }
     let header = header(Program::SetState, RecordKind::State, sk, tp, netns, state);
     submit::<State>(|record| {
         record.header = header;

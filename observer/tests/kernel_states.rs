@@ -365,3 +365,36 @@ fn trap_31_list_shows_the_flows_that_ss_shows_in_its_states() {
     }
     drop((half, stuck));
 }
+
+/// `connect(AF_UNSPEC)` clears a socket's counters and leaves it open: its last figures are those before.
+#[test]
+fn a_disconnect_does_not_take_the_last_figures_with_it() {
+    needs!("ip");
+    let ns = common::Netns::new();
+    let (client, server) = common::connect(&ns, &ns, "127.0.0.1");
+    let stream = Stream::start(&ns, "");
+    common::send(&client, &server, 300_000);
+    wait_for_rest(&[&client, &server]);
+    let (id, before) = (cookie(&client), Info::of(&client));
+    rustix::net::connect_unspec(&client).expect("disconnected");
+    let cleared = order(&Info::of(&client).get("bytes_acked").expect("known"));
+    assert!(cleared < 1000.0, "the kernel clears: {cleared}");
+    drop(client);
+    let closed = stream.wait_line("its end", |line| {
+        line["type"] == "closed" && line["flow"]["cookie"] == id
+    });
+    for key in ["bytes_sent", "bytes_acked", "segs_out", "delivered"] {
+        let theirs = before.get(key).expect("known");
+        assert!(
+            order(ours(&closed, key)) >= order(&theirs),
+            "{key}: {} after {theirs}",
+            ours(&closed, key)
+        );
+    }
+    let states: Vec<Value> = stream
+        .finish()
+        .into_iter()
+        .filter(|line| line["type"] == "state" && line["flow"]["cookie"] == id)
+        .collect();
+    assert_eq!(states.len(), 1, "{states:?}");
+}

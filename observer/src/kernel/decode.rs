@@ -90,6 +90,7 @@ impl Decoder {
         match record {
             Record::Sample(r) => self.sample(&r.header, &r.body, None, out),
             Record::Brief(r) => self.brief(r, out),
+            Record::Full(r) if r.header.kind == RecordKind::Ended as u8 => self.ended(r, out),
             Record::Full(r) => self.sample(&r.header, &r.body, Some(&r.attributes), out),
             Record::Retransmit(r) => self.retransmit(r, out),
             Record::State(r) => self.state(r, out),
@@ -238,6 +239,14 @@ impl Decoder {
     ) {
         let id = self.enter(header, out);
         let time = Mono(header.time_ns);
+        let kept = self.flows.get(&id).and_then(|track| track.body.as_deref());
+        if header.kind == RecordKind::Close as u8 && kept.is_some_and(|kept| is_cleared(body, kept))
+        {
+            // The last figures are those at the change to CLOSE.
+            self.flows.remove(&id);
+            out.push(event(time, id, Payload::Closed));
+            return;
+        }
         if let Some(wire) = attributes {
             self.open(id, header, &wire.key, false, out);
             let mut attributes = convert::attributes(&self.layout, wire);
@@ -280,6 +289,24 @@ impl Decoder {
             self.flows.remove(&id);
             out.push(event(time, id, Payload::Closed));
         }
+    }
+
+    /// The change to CLOSE, with the figures up to it.
+    fn ended(&mut self, r: &wire::Full, out: &mut Vec<Event>) {
+        const CLOSE: u8 = 7;
+        self.sample(&r.header, &r.body, Some(&r.attributes), out);
+        let id = id_of(&r.header);
+        if let Some(track) = self.flows.get_mut(&id) {
+            track.state = CLOSE;
+        }
+        let (local, remote) = convert::endpoints(&r.attributes.key);
+        let change = StateChange {
+            old: TcpState::from_kernel(r.header.state),
+            new: TcpState::Close,
+            local,
+            remote,
+        };
+        out.push(event(Mono(r.header.time_ns), id, Payload::State(change)));
     }
 
     /// A sample between two whole ones: the last whole one, with what has moved since.
@@ -460,6 +487,13 @@ impl Decoder {
             }),
         ));
     }
+}
+
+/// Whether `tcp_disconnect` has cleared a socket's counters since `kept`.
+fn is_cleared(body: &wire::Body, kept: &wire::Body) -> bool {
+    body.bytes_sent < kept.bytes_sent
+        || body.bytes_acked < kept.bytes_acked
+        || body.bytes_received < kept.bytes_received
 }
 
 fn id_of(header: &Header) -> FlowId {

@@ -57,6 +57,7 @@ pub fn owner(bytes: &[u8]) -> Option<Owner> {
 /// The whole record; `None` for a kind or length this version does not know.
 pub fn parse(bytes: &[u8]) -> Option<Record> {
     const SAMPLE: u8 = RecordKind::Sample as u8;
+    const ENDED: u8 = RecordKind::Ended as u8;
     const BRIEF: u8 = RecordKind::Brief as u8;
     const FULL: u8 = RecordKind::Full as u8;
     const CLOSE: u8 = RecordKind::Close as u8;
@@ -67,7 +68,7 @@ pub fn parse(bytes: &[u8]) -> Option<Record> {
     Some(match header(bytes)?.kind {
         SAMPLE => Record::Sample(read(bytes)?),
         BRIEF => Record::Brief(read(bytes)?),
-        FULL | CLOSE => Record::Full(read(bytes)?),
+        FULL | CLOSE | ENDED => Record::Full(read(bytes)?),
         RETRANSMIT => Record::Retransmit(read(bytes)?),
         STATE => Record::State(read(bytes)?),
         SYNACK => Record::SynAck(read(bytes)?),
