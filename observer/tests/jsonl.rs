@@ -369,7 +369,11 @@ fn a_wrong_line_is_named() {
             "line 1: \"sample\" needs a flow: COOKIE or COOKIE:NETNS",
         ),
         ("sample 7 cwmd=1", "line 1: \"sample\" has no key \"cwmd\""),
-        ("\n\nsimple 7", "line 3: no event is called \"simple\""),
+        (
+            "\n\nsimple 7",
+            "line 3: no event is called \"simple\"; events are opened attributes sample retransmit state ca closed owners \
+             host device qdisc device_gone counters elsewhere gap note tick",
+        ),
         ("+10x tick", "line 1: \"10x\" is no duration (100ms, 2s)"),
         (
             "sample 7 ca_state=Bad",
@@ -401,4 +405,36 @@ fn names_stand_beside_the_addresses_and_only_where_asked_for() {
         object["flow"].get("remote_name").is_none(),
         "unknown is absent"
     );
+}
+
+#[test]
+fn a_device_s_line_says_where_each_qdisc_hangs_and_how_it_is_set_up() {
+    let text = "\
+@1s device index=2 name=eth0
++0 qdisc index=2 kind=tbf handle=1: parent=root option.rate=50mbit option.burst=10240B option.limit=30000B
++0 qdisc index=2 kind=fq handle=10: parent=1:1 option.limit=100p option.maxrate=unlimited option.horizon=10s \\
+   option.pacing=yes throttled=4
+";
+    let mut model = Model::default();
+    let mut last = Value::Null;
+    for event in script::parse(text).expect("a script") {
+        model.apply(&event);
+        let context = Context::default();
+        let line = event_line(&event, &model, &context).expect("a line");
+        last = serde_json::to_value(line).expect("JSON");
+    }
+    let [tbf, fq] = [&last["qdiscs"][0], &last["qdiscs"][1]];
+    assert_eq!(tbf["parent"], "root");
+    let options =
+        serde_json::json!({"rate_bps": 50_000_000, "burst_bytes": 10240, "limit_bytes": 30000});
+    assert_eq!(tbf["options"], options);
+    assert_eq!(
+        (&fq["parent"], &fq["handle"]),
+        (&"1:1".into(), &"10:".into())
+    );
+    let options = serde_json::json!({
+        "limit_packets": 100, "maxrate_bps": "unlimited", "horizon_ns": 10_000_000_000_u64, "pacing": true,
+    });
+    assert_eq!(fq["options"], options);
+    assert_eq!(fq["extra"]["throttled"], 4);
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use observer::model::{EntryKind, Model};
 use observer::source::script;
-use observer::tui::{Action, Key, Marker, Page, Theme, ThemeName, ViewState, Wall, draw};
+use observer::tui::{Action, Key, Marker, Page, Paused, Theme, ThemeName, ViewState, Wall, draw};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
@@ -392,6 +392,20 @@ fn events_busy_at_120() {
 #[test]
 fn events_busy_at_300() {
     insta::assert_snapshot!(Shown::new(Page::Events, &[HOST, ONE, &busy()]).text(300, 80));
+}
+
+#[test]
+fn paused() {
+    for page in [Page::Qdiscs, Page::Host, Page::Events] {
+        let mut shown = Shown::new(page, &[HOST, ONE]);
+        shown.state.paused = Some(Paused {
+            at: shown.model.now(),
+            clock: Some("21:00:02".to_owned()),
+            ago: 3_000_000_000,
+        });
+        let name = format!("{}_paused", page.name());
+        insta::assert_snapshot!(name, shown.text(80, 24));
+    }
 }
 
 #[test]

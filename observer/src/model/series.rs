@@ -15,6 +15,7 @@ mod code;
 mod entry;
 mod history;
 mod level;
+mod pieces;
 mod read;
 mod ring;
 

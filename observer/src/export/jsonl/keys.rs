@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::cc::CcKeys;
 use super::flow::{AttributeKeys, FlowKeys, FlowObject, ProcessKeys};
+use super::options::PlacedQdisc;
 use super::place::PlaceKeys;
 use super::sample::SampleKeys;
 use super::{Bound, Head, Kinds, QdiscKeys, Time};
@@ -175,7 +176,7 @@ pub(super) struct DeviceKeys<'a> {
     /// As it acts on flows.
     pub qdisc: Option<QdiscKeys>,
     /// All, each for itself.
-    pub qdiscs: Vec<QdiscKeys>,
+    pub qdiscs: Vec<PlacedQdisc>,
 }
 
 #[derive(Clone, Debug, Serialize)]

@@ -6,6 +6,7 @@ use super::keys::{
     AttributeLine, Body, BurstKeys, CostKeys, DeviceKeys, EventKeys, HostKeys, Line, ProgramKeys,
     Rest, RetransmitKeys, SampleLine,
 };
+use super::options::PlacedQdisc;
 use super::place::PlaceKeys;
 use super::sample::SampleKeys;
 use super::{Bound, Context, Head, Kinds, QdiscKeys, source};
@@ -195,7 +196,7 @@ fn device(device: &Device) -> DeviceKeys<'_> {
         dev_kind: device.kind.as_deref(),
         tx_queues: device.tx_queues,
         qdisc: device.egress().map(QdiscKeys::from),
-        qdiscs: device.qdiscs.iter().cloned().map(QdiscKeys::from).collect(),
+        qdiscs: device.qdiscs.iter().map(PlacedQdisc::from).collect(),
     }
 }
 
