@@ -198,6 +198,8 @@ fields! {
     /// 0 until somebody asked for it.
     Cookie = "sock_common" "skc_cookie" U64, Optional;
     SocketSk = "socket" "sk" Pointer, Optional;
+    /// The whole number: `IPPROTO_MPTCP` ends in the bits of `IPPROTO_TCP`.
+    Protocol = "sock" "sk_protocol" U16, Optional;
     TaskTgid = "task_struct" "tgid" U32, Optional;
     TaskComm = "task_struct" "comm" Bytes(16), Optional;
 }

@@ -5,7 +5,7 @@ use core::ptr::read_volatile;
 use observer_common::filter::{FilterProgram, Known, MAX_PIDS, MAX_STEPS, Stack, Step, step};
 use observer_common::flow::FlowKey;
 
-use crate::maps::{FlowState, SEEN, UNWANTED, WANTED};
+use crate::maps::{FlowState, HOLDERS, Holders, SEEN, UNWANTED, WANTED};
 use crate::reader::{self, Kernel};
 use crate::sock;
 
@@ -36,13 +36,21 @@ pub fn is_wanted_netns(netns: u32) -> bool {
 /// Whether the flow may be one asked for. Once it was reported it stays so: its end is owed.
 #[inline(always)]
 pub fn is_wanted(tp: Kernel, netns: u32, state: &mut FlowState) -> bool {
-    if len() == 0 || state.flags & (SEEN | WANTED) != 0 {
+    if len() == 0 || state.flags & SEEN != 0 {
         return true;
     }
-    if state.flags & UNWANTED != 0 {
-        return false;
+    if names_processes() {
+        let holders = holders(tp);
+        if holders != state.holders {
+            state.holders = holders;
+            // To be asked anew.
+            state.flags &= !(WANTED | UNWANTED);
+        }
     }
-    let may_pass = ask(tp, netns, state.holders, state.walk != 0);
+    if state.flags & (WANTED | UNWANTED) != 0 {
+        return state.flags & WANTED != 0;
+    }
+    let may_pass = ask(tp, netns, state.holders.processes, state.holders.walk != 0);
     state.flags |= if may_pass { WANTED } else { UNWANTED };
     may_pass
 }
@@ -53,9 +61,23 @@ pub fn is_wanted_request(req: Kernel, netns: u32) -> bool {
     len() == 0 || ask_request(req, netns)
 }
 
-/// Notes that the process `pid` holds the socket, as far as the filter asks.
+/// Who was found to hold the socket. The walk's number is left at one, so that two equal findings are equal.
 #[inline(always)]
-pub fn note_holder(state: &mut FlowState, walk: u32, pid: u32) {
+fn holders(sk: Kernel) -> Holders {
+    let address = sk.as_ptr() as u64;
+    // SAFETY: a torn reading is corrected by the next.
+    match unsafe { HOLDERS.get(address) } {
+        Some(found) => Holders {
+            processes: found.processes,
+            walk: 1,
+        },
+        None => Holders::default(),
+    }
+}
+
+/// Notes that the process `pid` holds the socket, as far as the filter asks. The socket need not be trusted.
+#[inline(always)]
+pub fn note_holder(sk: Kernel, walk: u32, pid: u32) {
     let mut bit = 0;
     for at in 0..MAX_PIDS {
         // SAFETY: `at` is within the array; volatile as in `len`.
@@ -70,17 +92,26 @@ pub fn note_holder(state: &mut FlowState, walk: u32, pid: u32) {
         }
         bit |= u32::from(asked == pid) << at;
     }
-    let holders = if state.walk == walk {
-        state.holders | bit
-    } else {
-        bit
+    let address = sk.as_ptr() as u64;
+    // SAFETY: only a walk and a connecting task write, seldom; a lost bit is found by the next walk.
+    let before = match unsafe { HOLDERS.get(address) } {
+        Some(found) if found.walk == walk => found.processes,
+        _ => 0,
     };
-    if state.walk == 0 || holders != state.holders {
-        // To be asked anew.
-        state.flags &= !(WANTED | UNWANTED);
+    let found = Holders {
+        processes: before | bit,
+        walk,
+    };
+    // Full: user space decides.
+    let _ = HOLDERS.insert(address, found, 0);
+}
+
+/// Forgets a socket: its address will be another's.
+#[inline(always)]
+pub fn forget_holders(sk: Kernel) {
+    if names_processes() {
+        let _ = HOLDERS.remove(sk.as_ptr() as u64);
     }
-    state.holders = holders;
-    state.walk = walk;
 }
 
 #[inline(never)]

@@ -1,7 +1,7 @@
 //! Every map, with the reason for its size.
 
-use aya_ebpf::bindings::BPF_F_MMAPABLE;
-use aya_ebpf::btf_maps::{Array, RingBuf, SkStorage};
+use aya_ebpf::bindings::{BPF_F_MMAPABLE, BPF_F_NO_PREALLOC};
+use aya_ebpf::btf_maps::{Array, HashMap, RingBuf, SkStorage};
 use aya_ebpf::macros::btf_map;
 use observer_common::config::Control;
 use observer_common::outcome::Cpu;
@@ -33,12 +33,19 @@ pub struct FlowState {
     pub total_retrans: u32,
     /// Bits [`SEEN`], [`LISTENER`], [`WANTED`], [`UNWANTED`].
     pub flags: u32,
-    /// Which of the processes that the filter names hold it, and the walk that found this; 0 = none came by.
-    pub holders: u32,
-    pub walk: u32,
+    /// As the filter was last asked with.
+    pub holders: Holders,
     /// Of the socket, once it is [`SEEN`].
     pub netns: u32,
     pub reserved: u32,
+}
+
+/// Which of the processes that the filter names hold a socket, and the walk that found this; 0 = none came by.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Holders {
+    pub processes: u32,
+    pub walk: u32,
 }
 
 /// [`FlowState::flags`]: a record of this flow was made.
@@ -101,6 +108,11 @@ pub static mut OWN_PIDNS: PidNamespace = PidNamespace {
     level: 0,
     reserved: 0,
 };
+
+/// By a socket's address, while the filter names processes. The walk over files cannot use socket storage: newer kernels
+/// (6.18.44) do not trust a socket that was found through a file. Where it is full, user space decides.
+#[btf_map]
+pub static HOLDERS: HashMap<u64, Holders, 65_536, { BPF_F_NO_PREALLOC as usize }> = HashMap::new();
 
 #[btf_map]
 pub static FLOWS: SkStorage<FlowState> = SkStorage::new();

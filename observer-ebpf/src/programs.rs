@@ -1,6 +1,7 @@
 //! What each hook does: decide, read, hand over. One function a hook.
 
 use aya_ebpf::helpers::generated;
+use observer_common::flow::{AF_INET, AF_INET6};
 use observer_common::layout::Field;
 use observer_common::outcome::{Outcome, Program};
 use observer_common::wire::{
@@ -17,6 +18,7 @@ use crate::pace::is_due;
 use crate::reader::{self, Kernel, argument, object};
 use crate::{sock, task, tcp};
 
+const IPPROTO_TCP: u16 = 6;
 const SYN_SENT: u8 = 2;
 const SYN_RECV: u8 = 3;
 const CLOSE: u8 = 7;
@@ -313,7 +315,7 @@ pub fn set_state(context: *const u64) -> Outcome {
         && filter::names_processes()
         && let Some(control) = CONTROL.get(0)
     {
-        filter::note_holder(state, control.walk, pid);
+        filter::note_holder(tp, control.walk, pid);
     }
     if !is_wanted(tp, netns, state) {
         return Outcome::Filtered;
@@ -356,6 +358,13 @@ pub fn destroy(context: *const u64) -> Outcome {
             (*slot).sk = 0;
         }
     }
+    let outcome = destroyed(sk, tp, netns);
+    filter::forget_holders(tp);
+    outcome
+}
+
+#[inline(always)]
+fn destroyed(sk: Kernel, tp: Kernel, netns: u32) -> Outcome {
     let connected = tp.u16(Field::RemotePort) != 0;
     // A socket that was never connected has no state here and is no flow.
     let Some(state) = flow_state(sk, connected) else {
@@ -486,15 +495,18 @@ pub fn owners(context: *const u64) -> Outcome {
     };
     // SAFETY: the verifier knows `file` for a file.
     let socket = unsafe { generated::bpf_sock_from_file(file.as_ptr().cast()) };
+    // Newer kernels (6.18.44) do not trust what is found through a file: it can be read as a `struct sock`, and neither
+    // cast nor given to a helper. A socket in a file is a full one.
     let Some(sk) =
         Kernel::new(socket as *const u8).and_then(|socket| socket.follow(Field::SocketSk))
     else {
         return Outcome::Filtered;
     };
-    let Some(tp) = tcp_sock(sk) else {
+    let family = sk.u16(Field::Family);
+    if sk.u16(Field::Protocol) != IPPROTO_TCP || (family != AF_INET && family != AF_INET6) {
         return Outcome::Filtered;
-    };
-    let netns = sock::netns(tp);
+    }
+    let netns = sock::netns(sk);
     if !is_wanted_netns(netns) {
         return Outcome::Filtered;
     }
@@ -502,14 +514,15 @@ pub fn owners(context: *const u64) -> Outcome {
     // SAFETY: one iterator runs at a time; the buffer has no other user.
     let record = unsafe { &mut *record };
     record.header = Header {
-        cookie: tp.u64(Field::Cookie),
+        cookie: sk.u64(Field::Cookie),
         netns,
         kind: RecordKind::Owner as u8,
         program: Program::Owners as u8,
-        state: tp.u8(Field::State),
+        state: sk.u8(Field::State),
         ..Header::default()
     };
-    sock::fill_key(&mut record.key, tp, true);
+    // `inet_sport` lies behind `struct sock`.
+    sock::fill_key(&mut record.key, sk, false);
     let tgid = task.u32(Field::TaskTgid);
     if reader::task().known != 0 {
         let address = task.as_ptr() as u64;
@@ -519,11 +532,10 @@ pub fn owners(context: *const u64) -> Outcome {
         task.copy_16(Field::TaskComm, &mut record.comm);
     }
     if filter::names_processes()
-        && tp.u8(Field::State) != LISTEN
+        && sk.u8(Field::State) != LISTEN
         && let Some(control) = CONTROL.get(0)
-        && let Some(state) = flow_state(tp, true)
     {
-        filter::note_holder(state, control.walk, record.pid);
+        filter::note_holder(sk, control.walk, record.pid);
     }
     if write(meta, record) {
         Outcome::Kept

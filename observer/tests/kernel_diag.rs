@@ -167,12 +167,15 @@ fn at_rest(path: &Path, flows: &[Flow]) -> Vec<(String, Value, Value)> {
         .collect()
 }
 
-/// The programs' samples while a look went on, and two on each side.
-fn around(samples: &Samples, begun: u64, ended: u64) -> Option<&[(u64, Value)]> {
+/// The programs' samples while a look went on and `margin` nanoseconds around it, and two on each side.
+fn around(samples: &Samples, begun: u64, ended: u64, margin: u64) -> Option<&[(u64, Value)]> {
     let before = |at: u64| samples.ebpf.partition_point(|(time, _)| *time < at);
-    let first = before(begun).checked_sub(2)?;
-    samples.ebpf.get(first..before(ended) + 2)
+    let first = before(begun.saturating_sub(margin)).checked_sub(2)?;
+    samples.ebpf.get(first..before(ended + margin) + 2)
 }
+
+/// The algorithm's own state is read every 10 ms, whatever the interval.
+const CC_MARGIN_NS: u64 = 20_000_000;
 
 /// A total is between what the programs read before the poll and after it, always. The last sure moment before it is that
 /// of the poll before.
@@ -221,13 +224,19 @@ fn slack(key: &str) -> f64 {
 fn level(key: &str) {
     let (mut judged, mut within) = (0u32, 0u32);
     let mut wrong = Vec::new();
+    let margin = if key.starts_with("cc.") {
+        CC_MARGIN_NS
+    } else {
+        0
+    };
     for (name, samples) in run().moving.values() {
         if key.starts_with("cc.") && !name.starts_with("bbr") {
             continue;
         }
         for (begun, ended, line) in &samples.looks {
             assert_eq!(line["source"], "diag");
-            let near = around(samples, *begun, *ended).filter(|_| ended - begun < LONGEST_NS);
+            let near =
+                around(samples, *begun, *ended, margin).filter(|_| ended - begun < LONGEST_NS);
             let Some(near) = near else {
                 continue;
             };
