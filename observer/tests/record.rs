@@ -3,11 +3,13 @@
 mod record_support;
 
 use std::io::Cursor;
+use std::path::Path;
 
 use observer::event::{Event, Payload};
 use observer::export::jsonl::{Context, derived_line, event_line, flow_object};
 use observer::model::Model;
 use observer::record::{How, Index, ReadError, Reader, SEAL_NS, Writer, proto};
+use observer::source::script;
 use observer::units::Mono;
 use proptest::prelude::*;
 use prost::Message as _;
@@ -343,7 +345,8 @@ fn packs_mean_what_the_schema_says() {
         };
         let (places, times) = (sums(&pack.sequence), sums(&pack.time_ns));
         assert_eq!(places.len(), pack.count as usize);
-        let (cwnd, una, state) = (sums(&pack.cwnd), sums(&pack.snd_una), sums(&pack.state));
+        let (cwnd, mss, state) = (sums(&pack.cwnd), sums(&pack.mss), sums(&pack.state));
+        let una = sums(&pack.snd_una_less_acked);
         let at = |column: &[i64], row: usize| column.get(row).or(column.first()).copied();
         for (row, time) in times.iter().enumerate() {
             let found = events.iter().any(|event| {
@@ -353,9 +356,11 @@ fn packs_mean_what_the_schema_says() {
                 event.time.0 == *time as u64
                     && at(&cwnd, row) == Some(i64::from(sample.cwnd))
                     && at(&state, row).is_some()
-                    && sample
-                        .snd_una
-                        .is_none_or(|known| at(&una, row) == Some(i64::from(known)))
+                    && at(&mss, row) == Some(i64::from(sample.mss))
+                    && sample.snd_una.is_none_or(|known| {
+                        let acked = sample.bytes_acked.unwrap_or(0) as u32;
+                        at(&una, row) == Some(i64::from(known.wrapping_sub(acked)))
+                    })
             });
             assert!(found, "row {row} of {pack:?}");
             rows += 1;
@@ -367,4 +372,28 @@ fn packs_mean_what_the_schema_says() {
         .count();
     assert_eq!(rows, samples);
     assert!(rows > 100);
+}
+
+/// One file of each released format; beside it, as a script, what it holds.
+#[test]
+fn old_files_hold_what_they_held() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings");
+    let mut files = 0;
+    for entry in std::fs::read_dir(&dir).expect("there").flatten() {
+        let path = entry.path();
+        if path.extension().is_none_or(|extension| extension != "mcap") {
+            continue;
+        }
+        files += 1;
+        let text = std::fs::read_to_string(path.with_extension("txt")).expect("its script");
+        let events = script::parse(&text).expect("a script");
+        let (back, ending) = read(&std::fs::read(&path).expect("there"));
+        assert_eq!(difference(&back, &events), None, "{}", path.display());
+        assert!(ending.is_complete());
+        let reader = Reader::open(&path).expect("a recording");
+        assert_eq!(reader.environment(), &environment());
+        let index = Reader::open(&path).and_then(|mut reader| reader.index());
+        assert!(index.is_ok_and(|index| index.entries.len() > 1 && !index.rebuilt));
+    }
+    assert!(files >= 1);
 }

@@ -16,6 +16,8 @@ pub enum Bench {
     Kernel,
     /// `list` of 20,000 sockets against `ss`
     List,
+    /// How fast recordings are written, read and folded, and what a sample takes; real flows too
+    Record,
     /// One frame of the dashboard over 20,000 flows; needs no root
     Screen,
 }
@@ -25,6 +27,7 @@ impl Bench {
         match self {
             Self::Kernel => "kernel",
             Self::List => "list",
+            Self::Record => "record",
             Self::Screen => "screen",
         }
     }

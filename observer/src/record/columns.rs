@@ -8,12 +8,36 @@ use crate::event::{
 };
 use crate::units::Limit;
 
+/// A quantity told by how far it is from what it moves with: that is mostly the same from row to row. 32 bits, wrapping.
+fn less(value: Option<u32>, base: u32) -> Option<u32> {
+    value.map(|value| value.wrapping_sub(base))
+}
+
+fn more(value: Option<u32>, base: u32) -> Option<u32> {
+    value.map(|value| value.wrapping_add(base))
+}
+
+fn low(total: Option<u64>) -> u32 {
+    total.unwrap_or(0) as u32
+}
+
+/// Bytes sent for the first time.
+fn new_bytes(sample: &Sample) -> u32 {
+    low(sample.bytes_sent).wrapping_sub(low(sample.bytes_retrans))
+}
+
+/// Where what was written ends.
+fn queued(sample: &Sample) -> u32 {
+    let next = sample.snd_nxt.unwrap_or(0);
+    next.wrapping_add(sample.notsent_bytes.unwrap_or(0))
+}
+
 /// One quantity of a sample.
 pub trait Column {
     /// Its field in `SamplePack`.
     const NUMBER: u32;
-    /// The column that says whether there is such a quantity.
-    const RESTS_ON: Option<u32>;
+    /// The columns that have to be put into a row before it.
+    const RESTS_ON: &'static [u32];
     type Held: Quantity;
     fn get(sample: &Sample) -> Self::Held;
     fn set(sample: &mut Sample, held: Self::Held);
@@ -25,7 +49,7 @@ macro_rules! column {
         pub struct $column;
         impl Column for $column {
             const NUMBER: u32 = $number;
-            const RESTS_ON: Option<u32> = $rests;
+            const RESTS_ON: &'static [u32] = &$rests;
             type Held = $type;
             #[inline]
             fn get(sample: &Sample) -> $type {
@@ -47,9 +71,9 @@ macro_rules! table {
         made { $($made_number:literal $made:ident on $rests:expr; $made_name:literal: $made_type:ty, $get:expr, $set:expr;)* }
         private { $($own_number:literal $own:ident $of:ident.$own_field:ident $own_name:literal: $own_type:ty,)* }
     ) => {
-        $(column!($number $column on None; $type, |sample| sample.$field, |sample, held| sample.$field = held);)*
+        $(column!($number $column on []; $type, |sample| sample.$field, |sample, held| sample.$field = held);)*
         $(column!($made_number $made on $rests; $made_type, $get, $set);)*
-        $(column!($own_number $own on Some(AlgorithmColumn::NUMBER); Option<$own_type>,
+        $(column!($own_number $own on [AlgorithmColumn::NUMBER]; Option<$own_type>,
             |sample| match &sample.cc { Some(CcState::$of(state)) => state.$own_field, _ => None },
             |sample, held| if let Some(CcState::$of(state)) = &mut sample.cc { state.$own_field = held; });)*
 
@@ -79,10 +103,6 @@ table! {
         23 SackedOut sacked_out "sacked_out": u32,
         24 LostOut lost_out "lost_out": u32,
         25 RetransOut retrans_out "retrans_out": u32,
-        26 SndUna snd_una "snd_una": Option<u32>,
-        27 SndNxt snd_nxt "snd_nxt": Option<u32>,
-        28 WriteSeq write_seq "write_seq": Option<u32>,
-        29 RcvNxt rcv_nxt "rcv_nxt": Option<u32>,
         30 Notsent notsent_bytes "notsent_bytes": Option<u32>,
         31 SndWnd snd_wnd_bytes "snd_wnd_bytes": Option<u32>,
         32 MaxWindow max_window_bytes "max_window_bytes": Option<u32>,
@@ -108,8 +128,6 @@ table! {
         52 BytesReceived bytes_received "bytes_received": Option<u64>,
         53 SegsOut segs_out "segs_out": Option<u32>,
         54 SegsIn segs_in "segs_in": Option<u32>,
-        55 DataSegsOut data_segs_out "data_segs_out": Option<u32>,
-        56 DataSegsIn data_segs_in "data_segs_in": Option<u32>,
         57 Retrans retrans "retrans": u32,
         58 DsackDups dsack_dups "dsack_dups": Option<u32>,
         59 ReordSeen reord_seen "reord_seen": Option<u32>,
@@ -122,16 +140,34 @@ table! {
         69 Backoff backoff "backoff": Option<u8>,
     }
     made {
-        62 Busy on None; "busy_us": Option<u64>,
+        26 SndUna on [BytesAcked::NUMBER]; "snd_una_less_acked": Option<u32>,
+            |sample| less(sample.snd_una, low(sample.bytes_acked)),
+            |sample, held| sample.snd_una = more(held, low(sample.bytes_acked));
+        27 SndNxt on [BytesSent::NUMBER, BytesRetrans::NUMBER]; "snd_nxt_less_new": Option<u32>,
+            |sample| less(sample.snd_nxt, new_bytes(sample)),
+            |sample, held| sample.snd_nxt = more(held, new_bytes(sample));
+        28 WriteSeq on [SndNxt::NUMBER, Notsent::NUMBER]; "write_seq_less_queued": Option<u32>,
+            |sample| less(sample.write_seq, queued(sample)),
+            |sample, held| sample.write_seq = more(held, queued(sample));
+        29 RcvNxt on [BytesReceived::NUMBER]; "rcv_nxt_less_received": Option<u32>,
+            |sample| less(sample.rcv_nxt, low(sample.bytes_received)),
+            |sample, held| sample.rcv_nxt = more(held, low(sample.bytes_received));
+        55 DataSegsOut on [SegsOut::NUMBER]; "data_segs_out_less_segs": Option<u32>,
+            |sample| less(sample.data_segs_out, sample.segs_out.unwrap_or(0)),
+            |sample, held| sample.data_segs_out = more(held, sample.segs_out.unwrap_or(0));
+        56 DataSegsIn on [SegsIn::NUMBER]; "data_segs_in_less_segs": Option<u32>,
+            |sample| less(sample.data_segs_in, sample.segs_in.unwrap_or(0)),
+            |sample, held| sample.data_segs_in = more(held, sample.segs_in.unwrap_or(0));
+        62 Busy on []; "busy_us": Option<u64>,
             |sample| sample.clocks.map(|clocks| clocks.busy_us),
             |sample, held| sample.clocks = held.map(|busy_us| LimitClocks { busy_us, ..LimitClocks::default() });
-        63 RwndLimited on Some(Busy::NUMBER); "rwnd_limited_us": Option<u64>,
+        63 RwndLimited on [Busy::NUMBER]; "rwnd_limited_us": Option<u64>,
             |sample| sample.clocks.map(|clocks| clocks.rwnd_limited_us),
             |sample, held| if let (Some(clocks), Some(held)) = (&mut sample.clocks, held) { clocks.rwnd_limited_us = held; };
-        64 SndbufLimited on Some(Busy::NUMBER); "sndbuf_limited_us": Option<u64>,
+        64 SndbufLimited on [Busy::NUMBER]; "sndbuf_limited_us": Option<u64>,
             |sample| sample.clocks.map(|clocks| clocks.sndbuf_limited_us),
             |sample, held| if let (Some(clocks), Some(held)) = (&mut sample.clocks, held) { clocks.sndbuf_limited_us = held; };
-        80 AlgorithmColumn on None; "algorithm": Option<Algorithm>,
+        80 AlgorithmColumn on []; "algorithm": Option<Algorithm>,
             |sample| sample.cc.as_ref().map(Algorithm::whose),
             |sample, held| sample.cc = held.map(Algorithm::empty);
     }

@@ -202,7 +202,9 @@ pub fn decode(bytes: &[u8], mut sink: impl FnMut(u32, Event) -> Option<()>) -> O
     let mut moving = 0u128;
     macro_rules! still {
         ($column:ident) => {
-            let settled = columns::$column::RESTS_ON.is_none_or(|other| moving >> other & 1 == 0);
+            let settled = columns::$column::RESTS_ON
+                .iter()
+                .all(|other| moving >> other & 1 == 0);
             match pack.still(columns::$column::NUMBER)? {
                 Some(cell) if settled => columns::$column::set(&mut template, Quantity::of(cell)?),
                 _ => moving |= 1 << columns::$column::NUMBER,

@@ -31,6 +31,8 @@ pub struct Gate {
     held_events: usize,
     /// Flows whose owner was gone before it could be told whose child it was.
     untold: u64,
+    /// Flows born here that nobody was seen to hold until they were forgotten.
+    unowned: u64,
     /// Flows whose first events were no longer held when they were found wanted.
     late: u64,
 }
@@ -43,6 +45,8 @@ struct Held {
     whole: bool,
     /// It is the command's.
     ours: bool,
+    /// It was born here, and nobody was seen to hold it yet.
+    unowned: bool,
 }
 
 impl Gate {
@@ -57,6 +61,7 @@ impl Gate {
             held: HashMap::new(),
             held_events: 0,
             untold: 0,
+            unowned: 0,
             late: 0,
         }
     }
@@ -87,9 +92,15 @@ impl Gate {
         if self.wanted.contains(&id) {
             return write(event);
         }
-        if let Payload::Owners(owners) = &event.payload {
-            let ours = self.is_ours(owners);
-            self.held(id, event.time).ours = ours;
+        match &event.payload {
+            Payload::Owners(owners) => {
+                let ours = self.is_ours(owners);
+                let held = self.held(id, event.time);
+                held.ours = ours;
+                held.unowned &= owners.is_empty();
+            }
+            Payload::Opened(opened) => self.held(id, event.time).unowned = opened.from_start,
+            _ => {}
         }
         let ours = self.tree.is_none() || self.held(id, event.time).ours;
         let flow = model.flow(id).filter(|_| ours);
@@ -124,6 +135,7 @@ impl Gate {
             events: Vec::new(),
             whole: true,
             ours: false,
+            unowned: false,
         })
     }
 
@@ -167,6 +179,7 @@ impl Gate {
             self.wanted.remove(&id);
             if let Some(held) = self.held.remove(&id) {
                 self.held_events -= held.events.len();
+                self.unowned += u64::from(held.unowned);
             }
         }
     }
@@ -174,6 +187,13 @@ impl Gate {
     /// What may be missing, for a person.
     pub fn left_out(&self) -> Option<String> {
         let mut parts = Vec::new();
+        let still = self.held.values().filter(|held| held.unowned).count() as u64;
+        let unowned = self.unowned + still;
+        if self.tree.is_some() && unowned > 0 {
+            parts.push(format!(
+                "{unowned} flows were left out: nobody was seen to hold them before they or the recording ended"
+            ));
+        }
         if self.untold > 0 {
             parts.push(format!(
                 "{} flows were left out: their process was gone before it could be told whose child it was",
