@@ -120,6 +120,12 @@ pub struct Common {
     /// The dashboard's settings, instead of ~/.config/observer/config.toml
     #[arg(long, value_name = "FILE", global = true)]
     pub config: Option<PathBuf>,
+    /// Where the dashboard's key R puts its recordings
+    #[arg(long, value_name = "DIR", global = true)]
+    pub record_dir: Option<PathBuf>,
+    /// Record addresses (prefixes stay prefixes) and names replaced by others
+    #[arg(long, global = true)]
+    pub anonymize: bool,
     /// Exit with 4 when events were lost
     #[arg(long, global = true)]
     pub strict: bool,

@@ -5,13 +5,17 @@ mod common;
 use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
 use common::{Netns, connect, needs, wait_for};
-use observer::event::Event;
+use observer::event::{Event, Payload};
+use observer::model::Model;
+use observer::record::Reader;
 use observer::source::{Info, Source, SourceError, SourceKind};
 use observer::tui::{self, Options};
 use rustix::process::{Pid, Signal, kill_process};
@@ -156,7 +160,12 @@ fn wait(Program(child): &mut Program) -> ExitStatus {
 }
 
 fn dashboard(pty: &Pty, ns: &Netns) -> Program {
-    let child = pty.start(Command::new(env!("CARGO_BIN_EXE_observer")).args(["-N", &ns.name]));
+    dashboard_with(pty, ns, &[])
+}
+
+fn dashboard_with(pty: &Pty, ns: &Netns, arguments: &[&str]) -> Program {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_observer"));
+    let child = pty.start(command.args(["-N", &ns.name]).args(arguments));
     pty.wait_text("\x1b[?1049h");
     child
 }
@@ -233,6 +242,101 @@ fn ctrl_z_gives_the_terminal_back_and_takes_it_again() {
     pty.type_in("q");
     assert_eq!(wait(&mut child).code(), Some(0));
     pty.assert_sane();
+}
+
+/// The recordings in a directory, in the order of their names.
+fn recordings(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).expect("there").flatten();
+    let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
+}
+
+#[test]
+fn a_key_records_what_is_shown_from_here() {
+    needs!("ip");
+    let ns = Netns::new();
+    let (client, server) = connect(&ns, &ns, "127.0.0.1");
+    let (other, other_server) = connect(&ns, &ns, "127.0.0.1");
+    let port = server.local_addr().expect("bound").port();
+    let dir = tempfile::tempdir().expect("a directory");
+    let place = dir.path().to_str().expect("UTF-8");
+    let pty = Pty::new(120, 24);
+    let filter = format!("sport = :{port} or dport = :{port}");
+    let mut child = dashboard_with(&pty, &ns, &["--record-dir", place, &filter]);
+    common::send(&client, &server, 300_000);
+    pty.wait_redrawn("127.0.0.1:");
+    pty.type_in("R");
+    pty.wait_redrawn("REC ");
+    common::send(&client, &server, 500_000);
+    common::send(&other, &other_server, 500_000);
+    pty.wait_redrawn("REC 1 s");
+    pty.type_in("R");
+    pty.wait_redrawn("recorded ");
+    let first = recordings(dir.path());
+    assert_eq!(first.len(), 1, "{first:?}");
+    // One that still runs is closed at the end.
+    pty.type_in("R");
+    thread::sleep(std::time::Duration::from_secs(1));
+    pty.type_in("q");
+    assert_eq!(wait(&mut child).code(), Some(0));
+    pty.assert_sane();
+    let paths = recordings(dir.path());
+    assert_eq!(paths.len(), 2, "{paths:?}");
+    for path in &paths {
+        let mode = std::fs::metadata(path).expect("there").permissions().mode();
+        assert_eq!(mode & 0o7777, 0o600);
+        let mut reader = Reader::open(path).expect("a recording");
+        let (mut model, mut first) = (Model::default(), None);
+        while let Some(batch) = reader.batch().expect("readable") {
+            for event in &batch {
+                first.get_or_insert_with(|| event.clone());
+                model.apply(event);
+            }
+        }
+        assert!(reader.ending().expect("the end").is_complete());
+        let environment = reader.environment();
+        assert_eq!(environment.source, "eBPF");
+        assert!(environment.wall_offset_ns.is_some());
+        let said = environment.filter.as_deref().expect("the filter");
+        assert!(said.contains(&format!(":{port}")), "{said}");
+        let first = first.expect("events");
+        assert!(matches!(first.payload, Payload::Host(_)), "{first:?}");
+        assert!(model.counters().is_some() && model.lost() == 0);
+        let flows: Vec<_> = model.flows().collect();
+        assert_eq!(flows.len(), 2, "both ends of the one");
+        let sent = flows.iter().filter_map(|flow| flow.sample()?.bytes_acked);
+        assert!((800_000..810_000).contains(&sent.max().expect("sampled")));
+        for flow in flows {
+            assert!(!flow.from_start(), "its birth was before");
+            assert!(flow.opened_at() >= first.time && flow.attributes().is_some());
+        }
+    }
+}
+
+#[test]
+fn a_recording_that_fails_is_told_and_the_dashboard_stays() {
+    needs!("ip", "mount", "umount");
+    let ns = Netns::new();
+    let _flow = connect(&ns, &ns, "127.0.0.1");
+    let dir = tempfile::tempdir().expect("a directory");
+    let place = dir.path().to_str().expect("UTF-8").to_owned();
+    common::run("mount", &format!("-t tmpfs -o size=8k tmpfs {place}"));
+    let pty = Pty::new(120, 24);
+    let mut child = dashboard_with(&pty, &ns, &["--record-dir", &place]);
+    pty.type_in("R");
+    pty.wait_redrawn("No space left on device");
+    pty.type_in("q");
+    let status = wait(&mut child);
+    common::run("umount", &place);
+    assert_eq!(status.code(), Some(0));
+    pty.assert_sane();
+    // A directory that is not there is told before.
+    let mut child = pty.start(
+        Command::new(env!("CARGO_BIN_EXE_observer")).args(["--record-dir", "/no/such/place"]),
+    );
+    assert_eq!(wait(&mut child).code(), Some(2));
+    pty.wait_text("--record-dir /no/such/place");
 }
 
 #[test]
@@ -321,7 +425,7 @@ fn a_panic_gives_the_terminal_back_first() {
             .enable_all()
             .build()
             .expect("a runtime");
-        let _ = runtime.block_on(tui::run(&mut Breaking(info, 0), &options));
+        let _ = runtime.block_on(tui::run(&mut Breaking(info, 0), &options, None));
         unreachable!("it breaks");
     }
     let pty = Pty::new(80, 24);

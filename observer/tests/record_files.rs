@@ -21,6 +21,7 @@ fn target(path: &Path) -> Target {
         force: false,
         owner: None,
         max_size: None,
+        dir: None,
         environment: environment(),
     }
 }

@@ -31,9 +31,6 @@ pub struct RecordArgs {
     /// Overwrite FILE
     #[arg(long)]
     pub force: bool,
-    /// Replace addresses (prefixes stay prefixes) and names
-    #[arg(long)]
-    pub anonymize: bool,
     /// Run this, record the flows of it and of what it starts, end when it ends, exit with its status
     #[arg(last = true, value_name = "CMD ARG")]
     pub command: Vec<OsString>,

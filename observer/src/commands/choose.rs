@@ -259,6 +259,29 @@ impl Choice {
         })
     }
 
+    /// The same, narrowed by what was typed on the screen.
+    pub fn narrowed(&self, typed: Option<&Filter>) -> Self {
+        let filter = match typed {
+            Some(typed) => self.filter.clone().and(typed.clone()),
+            None => self.filter.clone(),
+        };
+        let mut needs = filter.needs();
+        needs.device |= self.dev.is_some();
+        Self {
+            filter,
+            needs,
+            ipv4: self.ipv4,
+            ipv6: self.ipv6,
+            dev: self.dev.clone(),
+            netns_names: RefCell::default(),
+        }
+    }
+
+    /// The filter's canonical text; `None` = there is none.
+    pub fn text(&self) -> Option<String> {
+        (!self.filter.is_empty()).then(|| self.filter.to_string())
+    }
+
     /// What of it the kernel programs can decide.
     fn kernel_part(&self) -> FilterProgram {
         let family = match (self.ipv4, self.ipv6) {

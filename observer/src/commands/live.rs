@@ -3,6 +3,7 @@
 use std::io::Write as _;
 
 use super::ends::Ends;
+use super::record::by_key::ByKey;
 use super::{Failure, choose, output};
 use crate::cli::{Color, Common, FilterArgs};
 use crate::model::{Flow, Model};
@@ -28,6 +29,12 @@ pub async fn run(common: &Common, args: &FilterArgs) -> Result<(), Failure> {
     let mut source = choose::source(common, &choice, true)?;
     source.hold();
     let stopper = source.stopper();
+    let mut by_key = ByKey::new(
+        common,
+        choice.narrowed(None),
+        source.info(),
+        stopper.clone(),
+    )?;
     let colour = match common.color {
         Color::Always => true,
         Color::Never => false,
@@ -50,9 +57,13 @@ pub async fn run(common: &Common, args: &FilterArgs) -> Result<(), Failure> {
         focus: Box::new(move |flows| stopper.focus(flows)),
         shows: Box::new(move |model, flow| choice.shows_live(model, flow)),
     };
-    let model = tui::run(&mut source, &options)
+    let model = tui::run(&mut source, &options, Some(&mut by_key))
         .await
         .map_err(|error| Failure::Failed(error.into()))?;
+    if let Some(said) = by_key.finish(&model) {
+        let text = said.map_err(|why| Failure::Failed(anyhow::anyhow!(why)))?;
+        output::message(&text);
+    }
     let lost = model.lost();
     if common.strict && lost > 0 {
         return Err(Failure::Lost(lost));

@@ -92,6 +92,10 @@ pub fn run(cli: Cli) -> ExitCode {
         let text = "--screen draws the dashboard: leave the subcommand out";
         return Failure::Usage(text.to_owned()).report();
     }
+    if common.anonymize && !dashboard && !matches!(cli.command, Some(Command::Record(_))) {
+        let text = "--anonymize is of recordings: 'observer record', and the dashboard's key R";
+        return Failure::Usage(text.to_owned()).report();
+    }
     let result = runtime.block_on(async {
         match cli.command {
             None => live::run(&common, &FilterArgs { filter: cli.filter }).await,

@@ -1,8 +1,11 @@
 //! `observer record`: what happens into a file, until it is told to end, or a command has ended.
 
+pub mod by_key;
 mod child;
 mod gate;
+mod present;
 mod progress;
+mod sink;
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,12 +17,12 @@ use crate::cli::{Common, RecordArgs};
 use crate::event::Event;
 use crate::host::tree::Tree;
 use crate::model::Model;
-use crate::record::{Anonymizer, Environment, FileError, Files, Target};
+use crate::record::{Environment, FileError, Files, Target};
 use crate::source::{Info, Source};
 use crate::units::Mono;
 use child::{Child, Ended};
-use gate::Gate;
 use progress::Progress;
+use sink::Sink;
 
 /// Runs until `-t`, Ctrl-C, SIGTERM, or the end of the command.
 pub async fn run(common: &Common, args: &RecordArgs) -> Result<(), Failure> {
@@ -105,25 +108,33 @@ fn target(common: &Common, args: &RecordArgs) -> Target {
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
     // Both may name hosts.
-    let (filter, command) = if args.anonymize {
+    let (filter, command) = if common.anonymize {
         (None, None)
     } else {
         (told(&args.filter.filter), told(&command))
     };
     Target {
         path: args.output.clone(),
+        dir: None,
         force: args.force,
         owner: owner(|name| std::env::var(name).ok()),
         max_size: args.max_size,
         environment: Environment {
-            tool: env!("CARGO_PKG_VERSION").to_owned(),
-            interval_ns: u64::try_from(common.interval.as_nanos()).ok(),
             filter,
             command,
-            anonymized: args.anonymize,
             labels: args.labels.iter().cloned().collect(),
-            ..Environment::default()
+            ..environment(common)
         },
+    }
+}
+
+/// What the flags say of a recording.
+fn environment(common: &Common) -> Environment {
+    Environment {
+        tool: env!("CARGO_PKG_VERSION").to_owned(),
+        interval_ns: u64::try_from(common.interval.as_nanos()).ok(),
+        anonymized: common.anonymize,
+        ..Environment::default()
     }
 }
 
@@ -144,9 +155,7 @@ fn describe(environment: &mut Environment, info: &Info) {
 /// Takes events in and writes those that are asked for.
 struct Recording {
     model: Model,
-    gate: Gate,
-    files: Files,
-    anonymizer: Option<Anonymizer>,
+    sink: Sink,
     progress: Progress,
     stopper: choose::Stopper,
     stopping: bool,
@@ -171,17 +180,10 @@ impl Recording {
         } else {
             None
         };
-        let anonymizer = if args.anonymize {
-            Some(Anonymizer::new()?)
-        } else {
-            None
-        };
         Ok(Self {
             model: Model::default(),
-            gate: Gate::new(choice, tree),
             progress: Progress::new(&target.path, !of_command),
-            files: Files::create(target)?,
-            anonymizer,
+            sink: Sink::new(choice, tree, target)?,
             stopper,
             stopping: false,
             end_after: args.time.or(args.max_time),
@@ -193,17 +195,12 @@ impl Recording {
     }
 
     fn batch(&mut self, batch: &[Event]) -> Result<(), Failure> {
-        self.gate.look();
+        self.sink.look();
         for event in batch {
             self.model.apply(event);
             // Nobody takes them; they would pile up.
             self.model.take_derived();
-            let (files, anonymizer) = (&mut self.files, &mut self.anonymizer);
-            self.gate
-                .pass(&self.model, event, |event| match anonymizer {
-                    Some(anonymizer) => files.push(&anonymizer.event(event)),
-                    None => files.push(event),
-                })?;
+            self.sink.take(&self.model, event)?;
         }
         let now = self.model.now();
         let begun = *self.begun.get_or_insert(now);
@@ -218,7 +215,7 @@ impl Recording {
             output::elsewhere(self.model.elsewhere());
         }
         self.progress
-            .show(span, &self.files.totals(), self.model.lost());
+            .show(span, &self.sink.totals(), self.model.lost());
         if self.end_after.is_some_and(|after| span >= after) {
             self.stop();
         }
@@ -253,11 +250,11 @@ impl Recording {
         let now = self.model.now();
         let span = Duration::from_nanos(now.since(self.begun.unwrap_or(now)));
         self.progress.clear();
-        let (_, parts) = self.files.totals();
-        let totals = self.files.finish()?;
+        let left_out = self.sink.left_out();
+        let totals = self.sink.finish()?;
         let lost = self.model.lost();
-        self.progress.summary(span, &(totals, parts), lost);
-        if let Some(text) = self.gate.left_out() {
+        self.progress.summary(span, &totals, lost);
+        if let Some(text) = left_out {
             output::message(&format!("observer: {text}"));
         }
         let status = match (status, child) {

@@ -94,6 +94,21 @@ impl Filter {
         self
     }
 
+    /// What passes both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let states = match (self.states, other.states) {
+            (Some(one), Some(two)) => Some(one.and(two)),
+            (one, two) => one.or(two),
+        };
+        let expr = Expr::all(self.expr.into_iter().chain(other.expr));
+        Self {
+            states,
+            unnamed: self.unnamed,
+            expr,
+        }
+    }
+
     /// Nothing was asked for.
     pub fn is_empty(&self) -> bool {
         self.states.is_none() && self.expr.is_none()

@@ -128,6 +128,12 @@ impl States {
         self.0 == 0
     }
 
+    /// What is in both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
     pub fn contains(self, state: TcpState) -> bool {
         let bits = match state {
             TcpState::Established => ESTABLISHED,

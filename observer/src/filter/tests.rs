@@ -321,6 +321,27 @@ fn the_canonical_form() {
 }
 
 #[test]
+fn two_filters_together() {
+    for (one, two, both) in [
+        (
+            "cc bbr",
+            "dport = :443 or dport = :80",
+            "cc bbr and ( dport = :443 or dport = :80 )",
+        ),
+        ("", "cc bbr", "cc bbr"),
+        ("cc bbr", "", "cc bbr"),
+        (
+            "state connected cc bbr",
+            "state established",
+            "state established cc bbr",
+        ),
+        ("state established", "cc bbr", "state established cc bbr"),
+    ] {
+        assert_eq!(filter(one).and(filter(two)), filter(both), "{one} + {two}");
+    }
+}
+
+#[test]
 fn wrong_filters_point_at_the_place() {
     let shown: Vec<String> = [
         "state estblished",

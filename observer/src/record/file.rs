@@ -1,11 +1,14 @@
 //! The files of a recording: made for the user alone, never over another one, the next begun when one is full.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
+use rustix::io::Errno;
 
 use super::environment::Environment;
 use super::known::Known;
@@ -20,6 +23,8 @@ pub enum FileError {
     Exists(PathBuf),
     #[error("{} is no regular file: it is not overwritten, also with --force", shown(.0))]
     NotAFile(PathBuf),
+    #[error("no key to replace addresses by: {0}")]
+    Key(io::Error),
     #[error("cannot create {}: {error}", shown(path))]
     Create { path: PathBuf, error: io::Error },
     #[error(
@@ -42,6 +47,8 @@ fn shown(path: &Path) -> String {
 #[derive(Clone, Debug)]
 pub struct Target {
     pub path: PathBuf,
+    /// The directory that `path` is in, opened while there were the rights to; `None` = as the system finds it.
+    pub dir: Option<Arc<OwnedFd>>,
     /// Overwrite.
     pub force: bool,
     /// User and group that shall have the file; `None` = who we are.
@@ -49,6 +56,16 @@ pub struct Target {
     /// A file does not become larger; the next is `PATH.1` and so on.
     pub max_size: Option<u64>,
     pub environment: Environment,
+}
+
+impl Target {
+    /// Where it is, and its name there.
+    fn place(&self) -> (BorrowedFd<'_>, &Path) {
+        match (&self.dir, self.path.file_name()) {
+            (Some(dir), Some(name)) => (dir.as_fd(), Path::new(name)),
+            _ => (CWD, &self.path),
+        }
+    }
 }
 
 /// What the index and the schemas at a file's end take, at most, besides 80 bytes a chunk.
@@ -76,14 +93,16 @@ impl Files {
     /// Whether the target may be begun: said before the work of starting a source.
     pub fn check(target: &Target) -> Result<(), FileError> {
         let path = &target.path;
-        match fs::symlink_metadata(path) {
+        let (dir, name) = target.place();
+        match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(_) if !target.force => Err(FileError::Exists(path.clone())),
-            Ok(there) if !there.is_file() => Err(FileError::NotAFile(path.clone())),
-            Ok(_) => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Ok(there) if FileType::from_raw_mode(there.st_mode) != FileType::RegularFile => {
+                Err(FileError::NotAFile(path.clone()))
+            }
+            Ok(_) | Err(Errno::NOENT) => Ok(()),
             Err(error) => Err(FileError::Create {
                 path: path.clone(),
-                error,
+                error: error.into(),
             }),
         }
     }
@@ -205,37 +224,35 @@ fn sum(a: Totals, b: Totals) -> Totals {
 
 /// Makes a file and writes its beginning.
 fn begin(target: &Target, path: &Path, part: u32) -> Result<(File, Writer<File>), FileError> {
-    let create = |error| FileError::Create {
+    let create = |error: Errno| FileError::Create {
         path: path.to_owned(),
-        error,
+        error: error.into(),
     };
     let target_here = Target {
         path: path.to_owned(),
         ..target.clone()
     };
     Files::check(&target_here)?;
+    let (dir, name) = target_here.place();
     if target.force {
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(create(error)),
-            _ => {}
+        match rustix::fs::unlinkat(dir, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(create(error)),
         }
     }
-    let file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)
-        .map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => FileError::Exists(path.to_owned()),
-            _ => create(error),
-        })?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(dir, name, flags, Mode::RUSR | Mode::WUSR);
+    let file = File::from(file.map_err(|error| match error {
+        Errno::EXIST => FileError::Exists(path.to_owned()),
+        error => create(error),
+    })?);
     if let Some((user, group)) = target.owner {
         let (user, group) = (
             rustix::fs::Uid::from_raw(user),
             rustix::fs::Gid::from_raw(group),
         );
         let done = rustix::fs::fchown(file.as_fd(), Some(user), Some(group));
-        done.map_err(|error| create(error.into()))?;
+        done.map_err(create)?;
     }
     let environment = Environment {
         part,

@@ -50,6 +50,8 @@ pub enum Action {
     /// Opens or closes the list of columns.
     Columns,
     Pause,
+    /// Begins a recording, or ends it.
+    Record,
     /// Gives the mouse to the terminal, or takes it.
     Mouse,
     // Of the line one types in.

@@ -12,10 +12,11 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::keys::Key;
 use super::look::Look;
+use super::recorder::{Notice, Recorder};
 use super::state::{Effect, Mouse, Paused, Shows, ViewState};
 use super::terminal::Screen;
 use super::{draw, view};
-use crate::event::FlowId;
+use crate::event::{Event, FlowId};
 use crate::model::Model;
 use crate::source::{Source, SourceError};
 use crate::units::Mono;
@@ -51,8 +52,13 @@ pub struct Options {
     pub focus: Box<Focus>,
 }
 
-/// Shows `source` until the user quits, a signal comes, or it ends. Gives the model back.
-pub async fn run(source: &mut impl Source, options: &Options) -> Result<Model, TuiError> {
+/// Shows `source` until the user quits, a signal comes, or it ends. Gives the model back. Without a `recorder` nothing can be
+/// recorded here.
+pub async fn run(
+    source: &mut impl Source,
+    options: &Options,
+    mut recorder: Option<&mut dyn Recorder>,
+) -> Result<Model, TuiError> {
     let name = view::header::source_name(source.info().origin);
     let mut model = Model::default();
     let mut state = options.view.clone();
@@ -102,6 +108,9 @@ pub async fn run(source: &mut impl Source, options: &Options) -> Result<Model, T
                     if now == Reaction::Pause {
                         look.toggle(&model);
                     }
+                    if now == Reaction::Record {
+                        record(&mut recorder, &model, &mut state);
+                    }
                     reaction = reaction.max(now);
                     if reaction == Reaction::Quit {
                         break;
@@ -125,11 +134,7 @@ pub async fn run(source: &mut impl Source, options: &Options) -> Result<Model, T
             }
             batch = source.next() => match batch? {
                 Some(batch) => {
-                    for event in &batch {
-                        model.apply(event);
-                    }
-                    // The screen has no page for them yet; they are not to pile up.
-                    drop(model.take_derived());
+                    take(&batch, &mut model, &mut recorder);
                     dirty = true;
                     false
                 }
@@ -140,6 +145,9 @@ pub async fn run(source: &mut impl Source, options: &Options) -> Result<Model, T
             let focus = state.focus();
             model.focus(&focus);
             (options.focus)(&focus);
+            if let Some(recorder) = &recorder {
+                state.recording = recorder.told(model.now());
+            }
             let shown = look.at(&model);
             state.paused = look.is_frozen().then(|| Paused {
                 at: shown.now(),
@@ -164,12 +172,38 @@ fn clock(at: Mono, wall_offset_ns: i64) -> Option<String> {
     Some(here.strftime("%H:%M:%S").to_string())
 }
 
+/// Begins a recording, or ends it. Where nothing is recorded that is said, until the next time.
+fn record(recorder: &mut Option<&mut dyn Recorder>, model: &Model, state: &mut ViewState) {
+    if let Some(recorder) = recorder {
+        recorder.toggle(model, state.flows.filter.as_ref());
+        return;
+    }
+    let said = state.recording.notice.take().is_some();
+    state.recording.notice = (!said).then(|| Notice {
+        text: "this is recorded already: copy the file to keep it".to_owned(),
+        alarm: false,
+    });
+}
+
+/// Folds what came.
+fn take(batch: &[Event], model: &mut Model, recorder: &mut Option<&mut dyn Recorder>) {
+    for event in batch {
+        model.apply(event);
+        if let Some(recorder) = recorder {
+            recorder.take(model, event);
+        }
+    }
+    // The screen has no page for them yet; they are not to pile up.
+    drop(model.take_derived());
+}
+
 /// What an input asks of the loop, the weightiest last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Reaction {
     Nothing,
     Draw,
     Pause,
+    Record,
     Quit,
 }
 
@@ -198,6 +232,7 @@ fn react(read: &Input, state: &mut ViewState, screen: &mut Screen) -> io::Result
         Some(Effect::Redraw) => screen.redraw()?,
         Some(Effect::Suspend) => screen.suspend()?,
         Some(Effect::Pause) => return Ok(Reaction::Pause),
+        Some(Effect::Record) => return Ok(Reaction::Record),
         Some(Effect::Mouse(taken)) => screen.mouse(taken)?,
         None => {}
     }

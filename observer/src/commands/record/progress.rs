@@ -67,7 +67,8 @@ impl Progress {
     }
 }
 
-fn figures(span: Duration, (totals, _): &(Totals, u32), lost: u64) -> String {
+/// Time, flows, samples, bytes, lost.
+pub fn figures(span: Duration, (totals, _): &(Totals, u32), lost: u64) -> String {
     format!(
         "{:.1} s  flows {}  samples {}  {}  lost {lost}",
         span.as_secs_f64(),

@@ -126,6 +126,7 @@ pub const BINDINGS: &[Binding] = &[
     row(Anywhere, Action::Pause, "pause")
         .on(&[Char(' ')], "pause, go on")
         .footer("pause"),
+    row(Anywhere, Action::Record, "record").on(&[Char('R')], "record from here, end it"),
     row(Anywhere, Action::Up, "up")
         .on(&[Code(KeyCode::Up), Char('k')], "one line up")
         .footer("move"),

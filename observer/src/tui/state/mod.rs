@@ -14,6 +14,7 @@ use super::address::Addresses;
 use super::keys::{Action, Context, Key, Keymap};
 use super::moment::Wall;
 use super::page::{Page, Pages};
+use super::recorder::Told;
 use super::theme::Theme;
 use crate::event::FlowId;
 use crate::filter::Filter;
@@ -35,6 +36,8 @@ pub enum Effect {
     Suspend,
     /// Freezes the view, or lets it go.
     Pause,
+    /// Begins a recording, or ends it.
+    Record,
     /// Takes the mouse, or leaves it to the terminal.
     Mouse(bool),
 }
@@ -66,6 +69,8 @@ pub struct ViewState {
     pub help: HelpState,
     pub prompt: Option<Prompt>,
     pub paused: Option<Paused>,
+    /// What there is to say of recordings begun here.
+    pub recording: Told,
     pub theme: Theme,
     pub addresses: Addresses,
     pub keys: Keymap,
@@ -127,6 +132,7 @@ impl ViewState {
             Action::Redraw => return Some(Effect::Redraw),
             Action::Suspend => return Some(Effect::Suspend),
             Action::Pause => return Some(Effect::Pause),
+            Action::Record => return Some(Effect::Record),
             Action::Mouse => {
                 self.clicks.taken = !self.clicks.taken;
                 return Some(Effect::Mouse(self.clicks.taken));

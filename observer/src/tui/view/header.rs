@@ -61,10 +61,12 @@ fn identity(model: &Model, state: &ViewState, source: &str, width: usize) -> Lin
         lost => Span::styled(format!("LOST {lost}!"), state.theme.alarm),
     };
     let paused = state.paused.as_ref().map(paused);
-    let lost = match paused {
-        Some(text) => vec![Span::styled(text, state.theme.alarm), Span::raw("  "), lost],
-        None => vec![lost],
-    };
+    let running = state.recording.running.clone();
+    let mut marks: Vec<Span> = Vec::new();
+    for text in running.into_iter().chain(paused) {
+        marks.extend([Span::styled(text, state.theme.alarm), Span::raw("  ")]);
+    }
+    let lost = [marks, vec![lost]].concat();
     let lost_width: usize = lost.iter().map(Span::width).sum();
     let host = model.host();
     let text = |value: Option<&str>| escape(value.filter(|v| !v.is_empty()).unwrap_or(UNKNOWN));
@@ -222,8 +224,16 @@ fn defaults(model: &Model, state: &ViewState) -> Vec<String> {
     parts
 }
 
-/// The line for what does not work here; `None` when everything does.
+/// The line for what has just been recorded and for what does not work here; `None` when there is neither.
 pub fn status(model: &Model, state: &ViewState, width: usize) -> Option<Line<'static>> {
+    if let Some(notice) = &state.recording.notice {
+        let style = if notice.alarm {
+            state.theme.alarm
+        } else {
+            state.theme.key
+        };
+        return Some(Line::styled(cut(&notice.text, width), style));
+    }
     let degraded = model.degraded();
     let last = escape(&degraded.last()?.note.text);
     let text = match degraded.len() {
