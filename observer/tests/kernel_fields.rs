@@ -350,8 +350,9 @@ fn between(key: &str) {
     assert!(rose > 0 || may_stand.contains(&key), "{key} never rose");
 }
 
-/// How far the readings beside a sample may be: without a neighbour there is nothing to compare with.
-const NEAR_NS: u64 = 10_000_000;
+/// How far the readings beside a sample may be: without a neighbour there is nothing to compare with. Far enough for an
+/// idle machine's readings; on a busy one the reader is often not let run.
+const NEAR_NS: u64 = 3_000_000;
 
 /// The samples of the stream that a sender's own readings surround: the row and those readings, two on each side. One
 /// more than the neighbours, because a sample at an ACK is the state before it (TRAPS 33).
@@ -922,13 +923,12 @@ fn trap_11_no_bound_is_unlimited_and_no_sample_is_null() {
         assert_eq!(row["state"], "SYN-SENT");
         assert_eq!(row["cc"]["name"], cc);
         assert_eq!(row["flow"]["remote"], "10.81.1.99:7");
-        for key in [
-            "pacing_rate_bps",
-            "max_pacing_rate_bps",
-            "ssthresh",
-            "cwnd_clamp",
-        ] {
+        for key in ["pacing_rate_bps", "max_pacing_rate_bps", "cwnd_clamp"] {
             assert_eq!(row[key], "unlimited", "{cc} {key}");
+        }
+        // After a second the SYN is sent again, and a threshold is set.
+        if row["retrans"] == 0 {
+            assert_eq!(row["ssthresh"], "unlimited", "{cc}");
         }
         for key in [
             "srtt_us",

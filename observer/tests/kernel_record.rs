@@ -165,7 +165,8 @@ fn a_commands_flows_are_recorded_and_no_others() {
         .filter_map(|flow| flow.sample()?.bytes_acked)
         .max()
         .expect("sent");
-    assert!((20 << 20..21 << 20).contains(&sent), "{sent}");
+    // iperf3 sends 20 MiB, and its server may close on the last of it.
+    assert!((19 << 20..21 << 20).contains(&sent), "{sent}");
     assert!(recorded.count(|p| matches!(p, Payload::Counters(_))) > 0);
 }
 
