@@ -8,7 +8,9 @@ use std::io::Read;
 use std::net::{Shutdown, TcpListener, TcpStream};
 
 use common::{Netns, connect, needs, run, send, skipped, veth, wait_for};
-use observer::event::{CcState, Device, Payload, Qdisc, TC_H_INGRESS, TC_H_ROOT, TcpState};
+use observer::event::{
+    CcState, Device, Offloads, Payload, Qdisc, TC_H_INGRESS, TC_H_ROOT, TcpState,
+};
 use observer::host::netns::{census, own, resolve};
 use observer::host::{Roots, Watch, process, read_devices, read_host, sysctl};
 use observer::kernel::diag::{Diag, Families, Socket, States};
@@ -122,6 +124,32 @@ fn trap_12_the_attached_qdisc_is_shown_not_the_default() {
     a.run("ip", "link set v down mtu 1400");
     let v = device(&a, "v");
     assert_eq!((v.mtu, v.up), (1400, false));
+}
+
+#[test]
+fn offloads_are_those_of_ethtool() {
+    needs!("ip", "ethtool");
+    let (a, _b) = pair();
+    let mut watch = Watch::new(a.inum());
+    let mut read = |at: u64| -> Option<Offloads> {
+        let events = a.enter(|| watch.poll_devices(Mono(at))).unwrap();
+        events.into_iter().find_map(|event| match event.payload {
+            Payload::Device(device) if device.name == "v" => Some(device.offloads.unwrap()),
+            _ => None,
+        })
+    };
+    let first = read(1).expect("told");
+    let text = a.run("ethtool", "-k v");
+    let on = |name: &str| text.contains(&format!("{name}: on"));
+    assert_eq!(first.tso, on("tcp-segmentation-offload"));
+    assert_eq!(first.gso, on("generic-segmentation-offload"));
+    assert_eq!(first.gro, on("generic-receive-offload"));
+    assert_eq!(first.lro, on("large-receive-offload"));
+    assert!(first.tso && first.gso);
+    a.run("ethtool", "-K v tso off gso off");
+    assert_eq!(read(2), None, "they are not read every second");
+    let later = read(10_000_000_001).expect("a change is told");
+    assert!(!later.tso && !later.gso && later.gro == first.gro);
 }
 
 #[test]

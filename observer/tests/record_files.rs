@@ -307,6 +307,15 @@ fn export_writes_the_lines_of_stream_and_says_what_is_missing() {
         2,
         "no file is left over"
     );
+    // A name that is no file's stays what it is.
+    let link = dir.path().join("link.jsonl");
+    symlink("a.jsonl", &link).expect("a link");
+    let arguments = ["export", "a.mcap", "--format", "jsonl", "--force", "-o"];
+    let refused = observer(&[&arguments[..], &["link.jsonl"]].concat(), dir.path());
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("no regular file"));
+    assert!(link.is_symlink());
+    fs::remove_file(&link).expect("removed");
 
     let filtered = observer(
         &[

@@ -75,6 +75,11 @@ fn refuse_existing(path: &Path, force: bool) -> Result<(), Failure> {
             "{} exists: another name, or --force to overwrite it",
             shown(path)
         ))),
+        // A file takes the name: a device or a link would be gone.
+        Ok(there) if !there.is_file() => Err(Failure::Failed(anyhow::anyhow!(
+            "{} is no regular file: it is not overwritten, also with --force",
+            shown(path)
+        ))),
         _ => Ok(()),
     }
 }

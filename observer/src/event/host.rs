@@ -44,6 +44,33 @@ pub struct Elsewhere {
     pub denied: u32,
 }
 
+/// What a device cuts and joins on TCP's behalf, by `ethtool`'s words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offloads {
+    /// Segments cut by the device.
+    pub tso: bool,
+    /// … by the stack, just before it.
+    pub gso: bool,
+    /// Segments joined by the stack, so that they are acknowledged together.
+    pub gro: bool,
+    /// … by the device.
+    pub gro_hw: bool,
+    pub lro: bool,
+}
+
+impl Offloads {
+    /// By name.
+    pub fn named(&self) -> [(&'static str, bool); 5] {
+        [
+            ("tso", self.tso),
+            ("gso", self.gso),
+            ("gro", self.gro),
+            ("gro_hw", self.gro_hw),
+            ("lro", self.lro),
+        ]
+    }
+}
+
 /// A network device and its qdiscs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
@@ -55,6 +82,8 @@ pub struct Device {
     /// `IFLA_LINKINFO` kind (`veth`, `bridge`); `None` for plain ones.
     pub kind: Option<String>,
     pub tx_queues: u32,
+    /// `None` = not known.
+    pub offloads: Option<Offloads>,
     /// All qdiscs of the device in the kernel's order, root first.
     pub qdiscs: Vec<Qdisc>,
 }

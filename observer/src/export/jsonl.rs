@@ -31,7 +31,7 @@
 //! | `old_phase`, `old_sub_phase`, `lasted_us` | phase | what was left, and how long it had been seen |
 //! | `end_seq`, `rtt_us`, `min_rtt_us`, `cwnd` | retransmit | at the retransmission |
 //! | `start`, `start_mono_ns`, `end`, `end_mono_ns`, `segments`, `bytes`, `by_kind`, `failed`, `rtt_above_min_us` | burst | told when it has ended |
-//! | `dev`, `ifindex`, `netns`, `mtu`, `up`, `dev_kind`, `tx_queues`, `gone`, `qdiscs` | qdisc | a device with all its qdiscs: these with `parent`, and `options` by `tc`'s names with the unit behind them (`limit_packets`, `quantum_bytes`, `rate_bps`, `target_ns`) |
+//! | `dev`, `ifindex`, `netns`, `mtu`, `up`, `dev_kind`, `tx_queues`, `offloads` (what is on: `tso`, `gso`, `gro`, `gro_hw`, `lro`), `gone`, `qdiscs` | qdisc | a device with all its qdiscs: these with `parent`, and `options` by `tc`'s names with the unit behind them (`limit_packets`, `quantum_bytes`, `rate_bps`, `target_ns`) |
 //! | `kind`, `text` | note | `attempt`, `degraded`, `info`; or `attributes`, `owners`, `counters`, `elsewhere` (flows in other namespaces), `source` (`old_source`: this flow's samples come from elsewhere now; nothing is measured across it) with keys of their own |
 
 mod cc;

@@ -7,6 +7,7 @@ pub mod link;
 pub mod names;
 pub mod netlink;
 pub mod netns;
+pub mod offload;
 mod options;
 pub mod process;
 pub mod qdisc;
@@ -22,7 +23,7 @@ use std::path::PathBuf;
 use rustix::time::{ClockId, Timespec, clock_getres};
 use thiserror::Error;
 
-use crate::event::{Device, DeviceId, Event, Host, Payload};
+use crate::event::{Device, DeviceId, Event, Host, Offloads, Payload};
 use crate::units::Mono;
 use netlink::{Netlink, NetlinkError};
 
@@ -46,6 +47,9 @@ impl Default for Roots {
         }
     }
 }
+
+/// How often what devices offload is read.
+const OFFLOADS_EVERY_NS: u64 = 10_000_000_000;
 
 /// Which part of the host cannot be read.
 #[derive(Debug, Error)]
@@ -98,6 +102,7 @@ pub fn read_devices(netns: u32) -> Result<Vec<Device>, HostError> {
             up: link.up,
             kind: link.kind,
             tx_queues: link.tx_queues,
+            offloads: None,
             qdiscs: Vec::new(),
         })
         .collect();
@@ -116,6 +121,9 @@ pub struct Watch {
     netns: u32,
     host: Option<Host>,
     devices: BTreeMap<DeviceId, Device>,
+    /// By index; when they were read.
+    offloads: BTreeMap<u32, Offloads>,
+    offloads_read: Option<Mono>,
 }
 
 impl Watch {
@@ -125,20 +133,41 @@ impl Watch {
             netns,
             host: None,
             devices: BTreeMap::new(),
+            offloads: BTreeMap::new(),
+            offloads_read: None,
         }
+    }
+
+    /// Devices with what was last read of their offloads: they change rarely, and telling them takes the kernel longer
+    /// than all the rest.
+    fn read_devices(&mut self, now: Mono) -> Result<Vec<Device>, HostError> {
+        let mut devices = read_devices(self.netns)?;
+        let known = |device: &Device| self.devices.contains_key(&device.id);
+        let due = self
+            .offloads_read
+            .is_none_or(|read| now.since(read) >= OFFLOADS_EVERY_NS);
+        if due || !devices.iter().all(known) {
+            self.offloads_read = Some(now);
+            // A kernel without ethtool's netlink tells none.
+            self.offloads = offload::offloads().unwrap_or_default();
+        }
+        for device in &mut devices {
+            device.offloads = self.offloads.get(&device.id.ifindex).copied();
+        }
+        Ok(devices)
     }
 
     /// Reads host and devices, in the calling thread's namespace, which must be the one watched. When the devices
     /// cannot be read, the host's change is said at the next call.
     pub fn poll(&mut self, now: Mono, roots: &Roots) -> Result<Vec<Event>, HostError> {
-        let devices = read_devices(self.netns)?;
+        let devices = self.read_devices(now)?;
         let host = read_host(roots, self.netns);
         Ok(self.compare(now, host, devices))
     }
 
     /// Reads the devices only: their counters move, while sysctls rarely do.
     pub fn poll_devices(&mut self, now: Mono) -> Result<Vec<Event>, HostError> {
-        let devices = read_devices(self.netns)?;
+        let devices = self.read_devices(now)?;
         let mut events = Vec::new();
         self.compare_devices(now, devices, &mut events);
         Ok(events)
@@ -209,6 +238,7 @@ mod tests {
             up: true,
             kind: Some("veth".to_owned()),
             tx_queues: 1,
+            offloads: None,
             qdiscs: vec![Qdisc {
                 kind: "tbf".to_owned(),
                 parent: TC_H_ROOT,

@@ -361,6 +361,7 @@ mod tests {
             up: true,
             kind: None,
             tx_queues: 1,
+            offloads: None,
             qdiscs,
         }
     }

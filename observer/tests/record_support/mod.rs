@@ -398,6 +398,13 @@ impl Draw {
                 kind: self.maybe(Self::text),
                 tx_queues: self.u32(),
                 qdiscs: (0..self.below(3)).map(|_| self.qdisc()).collect(),
+                offloads: self.maybe(|random| Offloads {
+                    tso: random.yes(),
+                    gso: random.yes(),
+                    gro: random.yes(),
+                    gro_hw: random.yes(),
+                    lro: random.yes(),
+                }),
             })),
             2 => Payload::DeviceGone(self.device_id()),
             3 => Payload::Elsewhere(Elsewhere {

@@ -173,6 +173,7 @@ pub(super) struct DeviceKeys<'a> {
     pub up: bool,
     pub dev_kind: Option<&'a str>,
     pub tx_queues: u32,
+    pub offloads: Option<BTreeMap<&'static str, bool>>,
     /// As it acts on flows.
     pub qdisc: Option<QdiscKeys>,
     /// All, each for itself.

@@ -195,6 +195,7 @@ fn device(device: &Device) -> DeviceKeys<'_> {
         up: device.up,
         dev_kind: device.kind.as_deref(),
         tx_queues: device.tx_queues,
+        offloads: device.offloads.map(|o| o.named().into()),
         qdisc: device.egress().map(QdiscKeys::from),
         qdiscs: device.qdiscs.iter().map(PlacedQdisc::from).collect(),
     }

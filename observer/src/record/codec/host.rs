@@ -3,7 +3,7 @@
 use super::super::proto;
 use super::super::proto::option::Setting as Told;
 use crate::event::{
-    Cost, Counters, Device, DeviceId, Elsewhere, Host, ProgramCounters, Qdisc, Setting,
+    Cost, Counters, Device, DeviceId, Elsewhere, Host, Offloads, ProgramCounters, Qdisc, Setting,
 };
 use crate::units::Limit;
 
@@ -63,6 +63,13 @@ pub fn device(d: &Device) -> proto::Device {
         kind: d.kind.clone(),
         tx_queues: d.tx_queues,
         qdiscs: d.qdiscs.iter().map(qdisc).collect(),
+        offloads: d.offloads.map(|o| proto::Offloads {
+            tso: o.tso,
+            gso: o.gso,
+            gro: o.gro,
+            gro_hw: o.gro_hw,
+            lro: o.lro,
+        }),
     }
 }
 
@@ -79,6 +86,13 @@ pub fn from_device(m: proto::Device) -> Option<Device> {
             .into_iter()
             .map(from_qdisc)
             .collect::<Option<_>>()?,
+        offloads: m.offloads.map(|o| Offloads {
+            tso: o.tso,
+            gso: o.gso,
+            gro: o.gro,
+            gro_hw: o.gro_hw,
+            lro: o.lro,
+        }),
     })
 }
 

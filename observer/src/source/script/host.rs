@@ -4,10 +4,33 @@ use super::line::Line;
 use super::values::{FromText, Unit::Plain, Unit::Rate, nanoseconds};
 use super::{NETNS, Reader};
 use crate::event::{
-    Device, DeviceId, Elsewhere, Note, NoteKind, Payload, ProgramCounters, Qdisc, Setting,
-    TC_H_INGRESS, TC_H_ROOT,
+    Device, DeviceId, Elsewhere, Note, NoteKind, Offloads, Payload, ProgramCounters, Qdisc,
+    Setting, TC_H_INGRESS, TC_H_ROOT,
 };
 use crate::units::Limit;
+
+/// Those that are on: `tso,gso`; `none`; `-` = not known.
+fn offloads(text: &str) -> Result<Option<Offloads>, String> {
+    if text == "-" {
+        return Ok(None);
+    }
+    let mut told = Offloads::default();
+    for word in text.split(',').filter(|word| *word != "none") {
+        match word {
+            "tso" => told.tso = true,
+            "gso" => told.gso = true,
+            "gro" => told.gro = true,
+            "gro_hw" => told.gro_hw = true,
+            "lro" => told.lro = true,
+            _ => {
+                return Err(format!(
+                    "offloads={text}: expected tso, gso, gro, gro_hw, lro"
+                ));
+            }
+        }
+    }
+    Ok(Some(told))
+}
 
 /// `index` and `netns`.
 pub(super) fn device_id(line: &mut Line) -> Result<DeviceId, String> {
@@ -58,6 +81,7 @@ impl Reader {
             up: true,
             kind: None,
             tx_queues: 1,
+            offloads: None,
             qdiscs: Vec::new(),
         }))
     }
@@ -69,6 +93,9 @@ impl Reader {
         line.set("up", Plain, &mut device.up)?;
         line.set("kind", Plain, &mut device.kind)?;
         line.set("queues", Plain, &mut device.tx_queues)?;
+        if let Some(text) = line.take("offloads") {
+            device.offloads = offloads(&text)?;
+        }
         Ok(Payload::Device(Box::new(device.clone())))
     }
 
