@@ -523,7 +523,9 @@ fn chooser() {
     let mut state = ViewState::default();
     screen(&model, &mut state, 80, 24);
     state.update(Action::Columns);
-    for _ in 0..14 {
+    let order = state.flows.columns.order();
+    let btlbw = order.iter().position(|c| *c == Column::BtlBw);
+    for _ in 0..btlbw.expect("there") {
         state.update(Action::Down);
     }
     screen(&model, &mut state, 80, 24);

@@ -15,7 +15,7 @@ pub struct Place<'a> {
 }
 
 /// A container, or a pod of which the path says no container.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Container<'a> {
     /// `docker`, `podman`, `containerd`, `cri-o`, `lxc`, `nspawn`, `machined`; `kubernetes` where the path names a pod
     /// and not by which runtime.
@@ -26,7 +26,7 @@ pub struct Container<'a> {
 }
 
 /// What the runtime calls the container.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Name<'a> {
     /// Hexadecimal digits.
     Id(&'a str),

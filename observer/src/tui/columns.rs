@@ -16,6 +16,8 @@ pub enum Column {
     Local,
     Remote,
     Process,
+    Container,
+    Unit,
     Cc,
     Phase,
     Qdisc,
@@ -46,11 +48,13 @@ pub const UNSETTLED: &str = "~";
 pub const SPIKE: char = '!';
 
 impl Column {
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::State,
         Self::Local,
         Self::Remote,
         Self::Process,
+        Self::Container,
+        Self::Unit,
         Self::Cc,
         Self::Phase,
         Self::Qdisc,
@@ -76,6 +80,8 @@ impl Column {
             Self::Local => "local",
             Self::Remote => "remote",
             Self::Process => "process",
+            Self::Container => "container",
+            Self::Unit => "unit",
             Self::Cc => "cc",
             Self::Phase => "phase",
             Self::Qdisc => "qdisc",
@@ -106,6 +112,8 @@ impl Column {
             Self::Local => "Local",
             Self::Remote => "Remote",
             Self::Process => "Process",
+            Self::Container => "Container",
+            Self::Unit => "Unit",
             Self::Cc => "CC",
             Self::Phase => "Phase",
             Self::Qdisc => "Qdisc",
@@ -132,6 +140,8 @@ impl Column {
             Self::Local => "this end",
             Self::Remote => "the other end",
             Self::Process => "name/pid, +others holding it",
+            Self::Container => "or pod, by its cgroup's path",
+            Self::Unit => "systemd's, by the same path",
             Self::Cc => "algorithm it runs / version",
             Self::Phase => "BBR's, with part of PROBE_BW",
             Self::Qdisc => "of its own egress device",
@@ -158,6 +168,9 @@ impl Column {
             Self::State | Self::Qdisc => 10,
             Self::Local | Self::Remote => 21,
             Self::Process => 14,
+            // «containerd:0123456789ab»; «user@1000.service».
+            Self::Container => 23,
+            Self::Unit => 17,
             Self::Inflight => 9,
             // «12.3 Mbit/s»; «0.042/0.038».
             Self::Throughput | Self::Pacing | Self::Rtt => 11,

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::{Column, SPIKE, trend};
 use crate::event::{CcState, Sample, TcpState};
+use crate::model::container::{Place, place};
 use crate::model::{Figures, Flow, LimitedBy, Model};
 use crate::tui::address::Addresses;
 use crate::tui::format::{cut_address, known};
@@ -46,6 +47,8 @@ impl Column {
             Self::Local => cut_address(&row.addresses.text(row.flow.local()), width),
             Self::Remote => cut_address(&row.addresses.text(row.flow.remote()), width),
             Self::Process => known(process(row.flow)),
+            Self::Container => known(container(row.flow)),
+            Self::Unit => text(unit(row.flow)),
             Self::Cc => text(algorithm(row.flow)),
             Self::Phase => text(phase(row.flow)),
             Self::Qdisc => known(row.model.qdisc_of(row.flow).map(|qdisc| qdisc.kind)),
@@ -122,6 +125,20 @@ fn process(flow: &Flow) -> Option<String> {
         1 => format!("{}/{}", first.comm, first.pid),
         more => format!("{}/{}+{}", first.comm, first.pid, more - 1),
     })
+}
+
+fn placed(flow: &Flow) -> Option<Place<'_>> {
+    Some(place(flow.attributes()?.cgroup.as_deref()?))
+}
+
+/// What its cgroup's path says of a container, or a pod.
+pub(in crate::tui) fn container(flow: &Flow) -> Option<String> {
+    Some(placed(flow)?.container?.to_string())
+}
+
+/// What the same path says of systemd's service or scope.
+pub(super) fn unit(flow: &Flow) -> Option<Cow<'_, str>> {
+    placed(flow)?.unit
 }
 
 pub(super) fn algorithm(flow: &Flow) -> Option<Cow<'_, str>> {

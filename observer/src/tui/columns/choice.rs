@@ -3,7 +3,7 @@
 use super::{Column, GAP};
 
 /// Which to have first when there is no room for all.
-const BY_WORTH: [Column; 20] = [
+const BY_WORTH: [Column; 22] = [
     Column::Remote,
     Column::Throughput,
     Column::Rtt,
@@ -24,16 +24,23 @@ const BY_WORTH: [Column; 20] = [
     Column::Retrans,
     Column::Dev,
     Column::Local,
+    Column::Container,
+    Column::Unit,
 ];
 
+/// Off unless chosen: most hosts' flows have nothing to say there.
+const OFF: [Column; 2] = [Column::Container, Column::Unit];
+
 /// What gets of the room that is left over, in this order: how many columns more than [`Column::width`].
-const WIDER: [(Column, usize); 7] = [
+const WIDER: [(Column, usize); 9] = [
     // «bbr/bbrplus»
     (Column::Cc, 3),
     // «[2001:db8:1234:5678:9abc:def0:1234:5678]:65535»
     (Column::Remote, 26),
     (Column::Local, 26),
     (Column::Process, 12),
+    (Column::Container, 12),
+    (Column::Unit, 24),
     (Column::Trend, 12),
     (Column::RetransTrend, 12),
     (Column::Dev, 7),
@@ -61,7 +68,7 @@ impl Default for Choice {
     fn default() -> Self {
         Self {
             order: Column::ALL.to_vec(),
-            off: Vec::new(),
+            off: OFF.to_vec(),
             wanted: Vec::new(),
         }
     }
@@ -205,10 +212,10 @@ mod tests {
 
     #[test]
     fn what_fits_grows_with_the_width_and_keeps_the_order() {
-        let choice = Choice::default();
+        let choice = Choice::of(&Column::ALL);
         for first in Column::ALL {
             let mut before = 0;
-            for width in 0..400 {
+            for width in 0..450 {
                 let placed = choice.placed(width, first);
                 assert!(placed.len() >= before);
                 assert!(placed.is_sorted_by(|a, b| a.x + a.width + GAP == b.x));
@@ -278,7 +285,8 @@ mod tests {
         assert_eq!(choice.shift(0, -1), 0);
         assert_eq!(choice.shift(0, 1), 1);
         assert_eq!(choice.order()[1], Column::State);
-        assert_eq!(choice.shift(19, 1), 19);
+        let last = Column::ALL.len() - 1;
+        assert_eq!(choice.shift(last, 1), last);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use super::Column;
-use super::cell::{algorithm, phase, state};
+use super::cell::{algorithm, container, phase, state, unit};
 use crate::event::DeviceId;
 use crate::model::{Flow, LimitedBy, Model};
 use crate::units::{Limit, UNKNOWN};
@@ -86,6 +86,8 @@ impl<'a> Keys<'a> {
                 return Some(SortKey::Process(&first.comm, first.pid));
             }
             Column::State => Cow::Borrowed(state(flow)),
+            Column::Container => Cow::Owned(container(flow)?),
+            Column::Unit => unit(flow)?,
             Column::Cc => algorithm(flow)?,
             Column::Phase => phase(flow)?,
             Column::Dev => Cow::Borrowed(&model.device_of(flow)?.name),

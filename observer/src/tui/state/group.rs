@@ -1,9 +1,11 @@
 //! Flows put together by what they have in common, with totals.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::event::DeviceId;
+use crate::model::container::{Container, Place, place};
 use crate::model::{Flow, Model};
 use crate::units::{UNKNOWN, escape};
 
@@ -13,6 +15,8 @@ pub enum Grouping {
     #[default]
     None,
     Process,
+    /// Container or pod; where the cgroup's path names none, the systemd unit.
+    Container,
     Peer,
     /// The peer's /24 or /48.
     Prefix,
@@ -21,9 +25,10 @@ pub enum Grouping {
 }
 
 impl Grouping {
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::None,
         Self::Process,
+        Self::Container,
         Self::Peer,
         Self::Prefix,
         Self::Cc,
@@ -34,6 +39,7 @@ impl Grouping {
         match self {
             Self::None => "none",
             Self::Process => "process",
+            Self::Container => "container",
             Self::Peer => "peer",
             Self::Prefix => "prefix",
             Self::Cc => "cc",
@@ -55,6 +61,14 @@ impl Grouping {
                 .owners()
                 .and_then(|all| all.first())
                 .map(|first| GroupKey::Name(&first.comm)),
+            Self::Container => flow
+                .attributes()
+                .and_then(|a| a.cgroup.as_deref())
+                .and_then(|path| {
+                    let Place { container, unit } = place(path);
+                    let container = container.map(GroupKey::Container);
+                    container.or_else(|| unit.map(GroupKey::Unit))
+                }),
             Self::Peer => Some(GroupKey::Peer(flow.remote().ip())),
             Self::Prefix => Some(GroupKey::Prefix(prefix(flow.remote().ip()))),
             // The name does not say which BBR it is (TRAPS 15).
@@ -79,10 +93,12 @@ fn prefix(address: IpAddr) -> IpAddr {
 }
 
 /// What the flows of a group have in common.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum GroupKey<'a> {
     /// Of a process.
     Name(&'a str),
+    Container(Container<'a>),
+    Unit(Cow<'a, str>),
     /// Algorithm and version.
     Cc(&'a str, Option<&'a str>),
     Peer(IpAddr),
@@ -96,11 +112,13 @@ pub enum GroupKey<'a> {
 pub struct GroupName(pub String);
 
 impl GroupKey<'_> {
-    fn name(self, model: &Model) -> GroupName {
-        GroupName(match self {
+    fn name(&self, model: &Model) -> GroupName {
+        GroupName(match *self {
             Self::Name("") | Self::Cc("", _) | Self::Unknown => UNKNOWN.to_owned(),
             Self::Name(name) | Self::Cc(name, None) => escape(name),
             Self::Cc(name, Some(version)) => escape(&format!("{name}/{version}")),
+            Self::Container(ref container) => escape(&container.to_string()),
+            Self::Unit(ref unit) => escape(unit),
             Self::Peer(address) => address.to_string(),
             Self::Prefix(network) => {
                 format!("{network}/{}", if network.is_ipv4() { 24 } else { 48 })
@@ -166,7 +184,7 @@ pub fn divide(model: &Model, by: Grouping, flows: &[&Flow]) -> (Vec<Group>, Vec<
         .iter()
         .map(|flow| {
             let key = by.key(flow);
-            let place = *places.entry(key).or_insert_with(|| {
+            let place = *places.entry(key).or_insert_with_key(|key| {
                 groups.push(Group {
                     name: Some(key.name(model)),
                     ..Group::default()
