@@ -9,8 +9,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use common::{Netns, connect, needs, wait_for};
 use observer::event::{Event, Payload};
@@ -18,6 +20,8 @@ use observer::model::Model;
 use observer::record::Reader;
 use observer::source::{Info, Source, SourceError, SourceKind};
 use observer::tui::{self, Options};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Termios, Winsize, tcgetattr, tcsetwinsize};
@@ -28,36 +32,62 @@ struct Pty {
     slave: OwnedFd,
     written: Arc<Mutex<Vec<u8>>>,
     before: Termios,
+    /// Our end is let go.
+    closing: Arc<AtomicBool>,
+    reader: thread::JoinHandle<()>,
 }
 
 impl Pty {
     fn new(columns: u16, rows: u16) -> Self {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+        // Not for the program: it would keep its own terminal from being closed.
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let master = openpt(flags).expect("a terminal");
         grantpt(&master).expect("granted");
         unlockpt(&master).expect("unlocked");
         let name = ptsname(&master, Vec::new()).expect("its name");
-        let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY;
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let slave =
             rustix::fs::open(name, flags, rustix::fs::Mode::empty()).expect("its other end");
-        let pty = Self {
-            before: tcgetattr(&slave).expect("modes"),
-            written: Arc::default(),
-            master,
-            slave,
-        };
-        pty.resize(columns, rows);
-        let written = Arc::clone(&pty.written);
-        let mut reader = File::from(pty.master.try_clone().expect("clone"));
-        thread::spawn(move || {
+        let (written, closing) = (
+            Arc::<Mutex<Vec<u8>>>::default(),
+            Arc::<AtomicBool>::default(),
+        );
+        let to = (Arc::clone(&written), Arc::clone(&closing));
+        let mut from = File::from(master.try_clone().expect("clone"));
+        let reader = thread::spawn(move || {
+            let (written, closing) = to;
             let mut buffer = [0; 4096];
-            while let Ok(read) = reader.read(&mut buffer) {
+            let patience = Timespec::try_from(Duration::from_millis(50)).expect("short");
+            while !closing.load(Ordering::Relaxed) {
+                let mut wait = [PollFd::new(&from, PollFlags::IN)];
+                if poll(&mut wait, Some(&patience)).expect("waited") == 0 {
+                    continue;
+                }
+                let Ok(read) = from.read(&mut buffer) else {
+                    break;
+                };
                 written
                     .lock()
                     .expect("lock")
                     .extend_from_slice(&buffer[..read]);
             }
         });
+        let pty = Self {
+            before: tcgetattr(&slave).expect("modes"),
+            written,
+            master,
+            slave,
+            closing,
+            reader,
+        };
+        pty.resize(columns, rows);
         pty
+    }
+
+    /// The window is closed: both of the terminal's ends are gone but for the program's.
+    fn close(self) {
+        self.closing.store(true, Ordering::Relaxed);
+        self.reader.join().expect("it ends");
     }
 
     fn resize(&self, columns: u16, rows: u16) {
@@ -97,7 +127,7 @@ impl Pty {
     fn wait_redrawn(&self, what: &str) {
         wait_for(what, || {
             self.type_in("\x0c");
-            thread::sleep(std::time::Duration::from_millis(50));
+            thread::sleep(Duration::from_millis(50));
             self.text().contains(what).then_some(())
         });
     }
@@ -196,6 +226,19 @@ fn signals_end_it() {
         assert_eq!(wait(&mut child).code(), Some(0), "{signal:?}");
         pty.assert_sane();
     }
+}
+
+#[test]
+fn a_closed_terminal_ends_it() {
+    needs!("ip");
+    let ns = Netns::new();
+    let pty = Pty::new(80, 24);
+    let mut child = dashboard(&pty, &ns);
+    pty.wait_text("quit");
+    pty.close();
+    let status = wait(&mut child);
+    // Nobody is left to be told: it ends by itself, neither by a panic (101) nor by a signal.
+    assert!(matches!(status.code(), Some(0 | 1)), "{status:?}");
 }
 
 #[test]

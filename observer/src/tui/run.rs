@@ -14,7 +14,7 @@ use super::keys::Key;
 use super::look::Look;
 use super::recorder::{Notice, Recorder};
 use super::state::{Effect, Mouse, Paused, Shows, ViewState};
-use super::terminal::Screen;
+use super::terminal::{self, Screen};
 use super::{draw, view};
 use crate::event::{Event, FlowId};
 use crate::model::Model;
@@ -126,10 +126,10 @@ pub async fn run(
                 reaction != Reaction::Nothing
             }
             _ = ticker.tick() => {
-                // The source tells, the programs' part with it, where it knows.
-                let told = model.counters().and_then(|counters| counters.cost);
-                let own = own.share();
-                state.own_cpu = told.map(|cost| cost.share()).or(own).or(state.own_cpu);
+                if terminal::is_gone() {
+                    break;
+                }
+                state.own_cpu = own.told(&model).or(state.own_cpu);
                 dirty
             }
             batch = source.next() => match batch? {
@@ -269,6 +269,13 @@ struct OwnCpu {
 }
 
 impl OwnCpu {
+    /// By the source, the programs' part with it, where it knows; else as measured here.
+    fn told(&mut self, model: &Model) -> Option<f64> {
+        let told = model.counters().and_then(|counters| counters.cost);
+        let own = self.share();
+        told.map(|cost| cost.share()).or(own)
+    }
+
     #[expect(
         clippy::disallowed_methods,
         reason = "own cost is of this machine, not of the events"

@@ -1,6 +1,7 @@
 //! The terminal: raw mode and the alternate screen, given back on every way out.
 
 use std::io::{self, IsTerminal, Stdout, stdout};
+use std::mem::ManuallyDrop;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,6 +15,7 @@ use crossterm::terminal::{
 };
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 static TAKEN: AtomicBool = AtomicBool::new(false);
 static HOOK: Once = Once::new();
@@ -23,12 +25,23 @@ pub fn is_terminal() -> bool {
     stdout().is_terminal() && io::stdin().is_terminal()
 }
 
+/// Whether the terminal went away, as when its window is closed. Whoever is not in the shell's foreground is not told by
+/// a signal, and crossterm waits on for keys.
+pub fn is_gone() -> bool {
+    let stdin = io::stdin();
+    let mut ends = [PollFd::new(&stdin, PollFlags::empty())];
+    let hung_up = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+    let now = Timespec::default();
+    poll(&mut ends, Some(&now)).is_ok_and(|n| n > 0) && ends[0].revents().intersects(hung_up)
+}
+
 /// The terminal while it is ours. Dropping it gives it back.
 #[derive(Debug)]
 pub struct Screen {
     /// Clicks come to us, not to the terminal's own selection.
     mouse: bool,
-    pub terminal: Terminal<CrosstermBackend<Stdout>>,
+    /// Never dropped: that shows the cursor, which [`give_back`] does, and panics where the terminal is gone.
+    pub terminal: ManuallyDrop<Terminal<CrosstermBackend<Stdout>>>,
 }
 
 impl Screen {
@@ -48,7 +61,7 @@ impl Screen {
         }
         Ok(Self {
             mouse,
-            terminal: terminal?,
+            terminal: ManuallyDrop::new(terminal?),
         })
     }
 
@@ -81,8 +94,10 @@ impl Screen {
     /// waits for an answer, which some never give.
     pub fn redraw(&mut self) -> io::Result<()> {
         execute!(stdout(), Clear(ClearType::All))?;
-        self.terminal = Terminal::new(CrosstermBackend::new(stdout()))?;
-        Ok(())
+        let anew = Terminal::new(CrosstermBackend::new(stdout()))?;
+        let before = std::mem::replace(&mut self.terminal, ManuallyDrop::new(anew));
+        drop(ManuallyDrop::into_inner(before));
+        execute!(stdout(), Hide)
     }
 }
 
