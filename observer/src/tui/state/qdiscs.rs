@@ -49,13 +49,14 @@ pub struct QdiscsState {
 }
 
 impl QdiscsState {
-    /// Takes in what is attached and which flows use it: devices that flows leave by come first.
+    /// Takes in what is attached and which flows use it: devices that flows leave by come first, then those with a queue.
     pub fn arrange(&mut self, model: &Model) {
         self.uses = uses(model);
         let mut devices: Vec<&Device> = model.devices().collect();
         devices.sort_by_key(|device| {
             let flows = self.uses.get(&device.id).map_or(0, |used| used.flows);
-            (flows == 0, !device.up, device.id)
+            let queued = device.egress().is_some_and(|q| q.kind != "noqueue");
+            (flows == 0, !device.up, !queued, device.id)
         });
         self.rows.clear();
         for device in devices {
