@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use unicode_width::UnicodeWidthChar as _;
+
 /// A moment on `CLOCK_MONOTONIC`, in nanoseconds. The only time base of the fold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Mono(pub u64);
@@ -163,19 +165,42 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// Text from outside made safe for a terminal: control characters, and the characters that turn the reading
-/// direction, become `\u{..}` escapes (TRAPS 30).
+/// Combining marks on one character: more of them reach into the lines above and below.
+const MARKS: usize = 2;
+
+/// Text from outside made safe for a terminal (TRAPS 30): control characters, characters that turn the reading direction
+/// or are not seen, those of which terminals make one wide or narrow glyph at will, and heaps of combining marks become
+/// `\u{..}` escapes.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
+    // A mark at the beginning would go on what stands before.
+    let mut marks = MARKS;
     for c in text.chars() {
-        let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        if c.is_control() || turns || matches!(c, '\u{2028}' | '\u{2029}') {
+        if c.is_ascii_graphic() || c == ' ' {
+            marks = 0;
+            out.push(c);
+            continue;
+        }
+        let mark = c.width() == Some(0);
+        if c.is_control() || is_treacherous(c) || (mark && marks >= MARKS) {
+            marks = 0;
             out.extend(c.escape_default());
         } else {
+            marks = if mark { marks + 1 } else { 0 };
             out.push(c);
         }
     }
     out
+}
+
+/// Separators of lines, turners of direction, what is not seen, and what joins others into one glyph: variation
+/// selectors, skin tones, flags.
+fn is_treacherous(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{11ff}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{d7b0}'..='\u{d7ff}'
+        | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}'
+        | '\u{1d173}'..='\u{1d17a}' | '\u{1f1e6}'..='\u{1f1ff}' | '\u{1f3fb}'..='\u{1f3ff}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 #[cfg(test)]
@@ -190,6 +215,34 @@ mod tests {
         assert_eq!(rate(999_949_999), "1.00 Gbit/s");
         assert_eq!(rate(1_234_000), "1.23 Mbit/s");
         assert_eq!(size(1448), "1.45 kB");
+    }
+
+    #[test]
+    fn trap_30_what_a_terminal_may_draw_elsewhere_is_escaped() {
+        for plain in [
+            "nginx: worker",
+            "漢字",
+            "e\u{301}",
+            "a\u{301}\u{302}b\u{303}",
+            "α-β",
+            "🦀",
+        ] {
+            assert_eq!(escape(plain), plain);
+        }
+        assert_eq!(escape("\x1b[2J\x07"), "\\u{1b}[2J\\u{7}");
+        assert_eq!(escape("\u{301}a"), "\\u{301}a", "not on what stands before");
+        assert_eq!(escape("a\u{301}\u{301}\u{301}"), "a\u{301}\u{301}\\u{301}");
+        for c in [
+            "\u{9b}",
+            "\u{202e}",
+            "\u{200d}",
+            "\u{fe0f}",
+            "\u{2028}",
+            "\u{e0041}",
+            "\u{1f3fb}",
+        ] {
+            assert!(escape(&format!("a{c}b")).is_ascii(), "{c:?}");
+        }
     }
 
     #[test]
