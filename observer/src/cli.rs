@@ -1,6 +1,7 @@
 //! The command line: what may be said, nothing of what it does.
 
 mod record;
+mod report;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,10 +9,11 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use record::{ExportArgs, ExportFormat, RecordArgs};
+pub use report::{CompareArgs, ReportArgs, ReportFormat};
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done · 1 failed · 2 usage · 3 not permitted or not supported here (the message says what to do)
-            4 with --strict: finished, but events were lost · 130 interrupted where that is not the normal end";
+            4 with --strict: finished, but events were lost · 5 --fail-if is true · 130 interrupted where that is not the normal end";
 
 /// A live TCP flow observer: cwnd, pacing rate, BtlBw, min RTT and retransmits of every flow, from the kernel.
 #[derive(Debug, Parser)]
@@ -36,6 +38,10 @@ pub enum Command {
     Stream(StreamArgs),
     /// Record into a file, until told to end or a command has ended
     Record(RecordArgs),
+    /// The figures of recordings: per flow and in total
+    Report(ReportArgs),
+    /// Recordings in groups: the median and spread of repetitions, ranked
+    Compare(CompareArgs),
     /// Convert a recording
     Export(ExportArgs),
 }

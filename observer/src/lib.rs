@@ -9,6 +9,7 @@ pub mod host;
 pub mod kernel;
 pub mod model;
 pub mod record;
+pub mod report;
 pub mod source;
 pub mod tui;
 pub mod units;

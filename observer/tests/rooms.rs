@@ -12,6 +12,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("record", &["event", "units"]),
     ("filter", &["event", "model", "units"]),
     ("export", &["event", "model", "units"]),
+    ("report", &["event", "export", "model", "record", "units"]),
     ("host", &["event", "units"]),
     // socket-diag speaks netlink, which the host room owns.
     ("kernel", &["event", "host", "units"]),
@@ -19,12 +20,12 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     // `run` alone knows sources: the loop waits for events and keys at once.
     // A filter may be typed on the screen.
     ("tui", &["event", "filter", "model", "source", "units"]),
-    ("cli", &["kernel", "record"]),
+    ("cli", &["kernel", "record", "report"]),
     (
         "commands",
         &[
-            "cli", "event", "export", "filter", "host", "kernel", "model", "record", "source",
-            "tui", "units",
+            "cli", "event", "export", "filter", "host", "kernel", "model", "record", "report",
+            "source", "tui", "units",
         ],
     ),
 ];

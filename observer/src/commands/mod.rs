@@ -1,6 +1,7 @@
 //! One file per subcommand: glue between the command line, a source, the model and an output.
 
 mod choose;
+mod compare;
 mod ends;
 mod export;
 mod lines;
@@ -9,6 +10,7 @@ mod live;
 mod outfile;
 mod output;
 mod record;
+mod report;
 mod stream;
 mod table;
 
@@ -28,6 +30,8 @@ pub enum Failure {
     Failed(anyhow::Error),
     /// Exit code 4, with `--strict`: finished, but events were lost.
     Lost(u64),
+    /// Exit code 5: what `--fail-if` asks is so.
+    FailedIf(String),
     /// Exit code 130: interrupted where that is not the normal end.
     Interrupted,
     /// Exit code 4, with `--strict`: a recording is not whole.
@@ -68,6 +72,7 @@ impl Failure {
             Self::Failed(error) => (1, format!("{error:#}")),
             Self::Lost(events) => (4, format!("{events} events were lost (--strict)")),
             Self::Incomplete => (4, "the recording is not whole (--strict)".to_owned()),
+            Self::FailedIf(text) => (5, text),
             Self::Exit(code) => return ExitCode::from(code),
             Self::Interrupted => return ExitCode::from(130),
             Self::BrokenPipe => return ExitCode::SUCCESS,
@@ -103,6 +108,8 @@ pub fn run(cli: Cli) -> ExitCode {
             Some(Command::List(args)) => list::run(&common, &args).await,
             Some(Command::Stream(args)) => stream::run(&common, &args).await,
             Some(Command::Record(args)) => record::run(&common, &args).await,
+            Some(Command::Compare(args)) => compare::run(&common, &args).await,
+            Some(Command::Report(args)) => report::run(&common, &args).await,
             Some(Command::Export(args)) => export::run(&common, &args).await,
         }
     });

@@ -51,7 +51,7 @@ use serde::{Serialize, Serializer};
 
 pub use flow::{FlowObject, flow_object};
 pub use keys::Line;
-pub use lines::{derived_line, event_line};
+pub use lines::{derived_line, device_object, event_line, host_object};
 
 use crate::event::{KINDS, Origin, Qdisc};
 use crate::model::RetransmitSums;
@@ -80,7 +80,8 @@ impl fmt::Debug for Namer {
 }
 
 impl Context {
-    fn time(&self, mono: Mono) -> Time {
+    /// The wall clock's time at `mono`.
+    pub fn time(&self, mono: Mono) -> Time {
         let wall = self
             .wall_offset_ns
             .map(|offset| i128::from(offset) + i128::from(mono.0));
@@ -89,8 +90,8 @@ impl Context {
 }
 
 /// RFC 3339 in UTC with microseconds.
-#[derive(Clone, Copy, Debug)]
-struct Time(Option<jiff::Timestamp>);
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Time(pub Option<jiff::Timestamp>);
 
 impl Serialize for Time {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

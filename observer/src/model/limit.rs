@@ -106,8 +106,8 @@ impl LimitShares {
     }
 }
 
-/// The shortest window that the clocks allow.
-fn shortest(hz: Option<u32>) -> u64 {
+/// The shortest time that the clocks allow to speak of, ns.
+pub fn shortest(hz: Option<u32>) -> u64 {
     match hz {
         Some(hz) if hz > 0 => JIFFIES * 1_000_000_000 / u64::from(hz),
         _ => SHORTEST_UNKNOWN_HZ_NS,
@@ -178,6 +178,13 @@ pub(super) fn spend(spent: &mut Spent, sample: &Sample, before: Option<LimitCloc
     charge(&mut spent.cwnd, cwnd_full(sample), busy);
     charge(&mut spent.pacing, pacing_waits(sample), busy);
     charge(&mut spent.queued, queued(sample), busy);
+}
+
+/// What [`spend`] charges for one sample.
+pub fn charged(sample: &Sample, before: LimitClocks) -> Spent {
+    let mut spent = Spent::default();
+    spend(&mut spent, sample, Some(before));
+    spent
 }
 
 fn in_recovery(sample: &Sample) -> bool {

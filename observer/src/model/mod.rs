@@ -23,10 +23,10 @@ pub use derived::{Derived, DerivedKind, OriginChange, PhaseChange, PhasePair};
 pub use figures::{BtlBw, Figures};
 pub use flow::Flow;
 pub use journal::{Entry, EntryKind, What};
-pub use limit::{LimitShares, LimitedBy};
+pub use limit::{LimitShares, LimitedBy, charged, shortest};
 pub use losses::{Burst, RetransmitSums};
 pub use qdiscs::{HISTORY_S, Node, QdiscChange, QdiscHistory, READ_EVERY_NS, Rise, Second, tree};
-pub use rates::Interval;
+pub use rates::{Interval, Spent};
 pub use seconds::{FlowSecond, SECONDS};
 pub use tally::Noted;
 

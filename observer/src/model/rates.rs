@@ -37,7 +37,7 @@ impl Total {
 
 /// Busy time spent in conditions that only samples tell, µs since the flow came into view, wrapping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Spent {
+pub struct Spent {
     /// Not for want of send buffer, with an app-limited bubble in flight.
     pub app: u32,
     /// `ca_state` Recovery or Loss.

@@ -1,5 +1,7 @@
 //! Lines of events: which keys an event fills.
 
+use serde::Serialize;
+
 use super::cc::CcKeys;
 use super::flow::{AttributeKeys, FlowKeys, object, processes};
 use super::keys::{
@@ -199,6 +201,16 @@ fn device(device: &Device) -> DeviceKeys<'_> {
         qdisc: device.egress().map(QdiscKeys::from),
         qdiscs: device.qdiscs.iter().map(PlacedQdisc::from).collect(),
     }
+}
+
+/// The `host` object of a `host` line.
+pub fn host_object(host: &Host) -> impl Serialize {
+    self::host(host)
+}
+
+/// The keys of a device as `qdisc` lines have them.
+pub fn device_object(device: &Device) -> impl Serialize {
+    self::device(device)
 }
 
 fn device_gone(id: DeviceId) -> Rest<'static> {

@@ -1,0 +1,136 @@
+//! `report` and `compare`: what may be said.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use super::duration;
+use crate::report::compare::Rule;
+
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// Recordings
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// How it is written; html is one page with charts that needs nothing else
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub format: ReportFormat,
+    /// Leave out the first seconds of every flow (or 500ms, 2m)
+    #[arg(long, value_name = "SECS", default_value = "0", value_parser = duration)]
+    pub omit: Duration,
+    /// Which flows: the words of ss, such as 'dport = :443 and cc bbr'
+    #[arg(long, value_name = "EXPR")]
+    pub filter: Option<String>,
+    /// Where to; left out = standard output
+    #[arg(short, long, value_name = "OUT")]
+    pub output: Option<PathBuf>,
+    /// Overwrite OUT
+    #[arg(long)]
+    pub force: bool,
+    /// The line rate of the path, if you know it: 100mbit, 1gbit
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub path_rate: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// Recordings
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// What makes a group: cc (with its version), qdisc, hour (of the day, UTC), kernel, host, dev, remote, file, or labels
+    #[arg(long, value_name = "KEYS", default_value = "cc,qdisc", value_delimiter = ',', value_parser = key)]
+    pub by: Vec<String>,
+    /// The group that others are compared with: cc=cubic
+    #[arg(long, value_name = "KEY=V", value_parser = pair)]
+    pub baseline: Option<(String, String)>,
+    /// Exit with 5 when this is so for a group: 'throughput < -5%' (against the baseline), 'retrans_rate > 0.01' (the
+    /// median itself, in the report's unit)
+    #[arg(long, value_name = "KEY OP N[%]", value_parser = Rule::parse)]
+    pub fail_if: Option<Rule>,
+    /// How it is written
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub format: ReportFormat,
+    /// Leave out the first seconds of every flow (or 500ms, 2m)
+    #[arg(long, value_name = "SECS", default_value = "0", value_parser = duration)]
+    pub omit: Duration,
+    /// Which flows: the words of ss, such as 'dport = :443 and cc bbr'
+    #[arg(long, value_name = "EXPR")]
+    pub filter: Option<String>,
+    /// Where to; left out = standard output
+    #[arg(short, long, value_name = "OUT")]
+    pub output: Option<PathBuf>,
+    /// Overwrite OUT
+    #[arg(long)]
+    pub force: bool,
+    /// The line rate of the path, if you know it: 100mbit, 1gbit
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub path_rate: Option<u64>,
+    /// Average recordings of other paths or kernels, cut off or lossy ones too
+    #[arg(long)]
+    pub insist: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    Text,
+    Markdown,
+    Json,
+    Csv,
+    Html,
+}
+
+fn key(text: &str) -> Result<String, String> {
+    match text.trim() {
+        "" => Err("a key is missing: write --by cc,qdisc".to_owned()),
+        key => Ok(key.to_owned()),
+    }
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() && !value.is_empty() => {
+            Ok((key.to_owned(), value.to_owned()))
+        }
+        _ => Err(format!("'{text}' names no group: write cc=cubic")),
+    }
+}
+
+/// `100mbit`, `1gbit`, as `tc` has it; bits per second.
+pub fn rate(text: &str) -> Result<u64, String> {
+    let wrong = || format!("'{text}' is no rate: write 100mbit or 1gbit");
+    let lower = text.to_ascii_lowercase();
+    let digits = lower.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor = match &lower[digits.len()..] {
+        "bit" => 1.0,
+        "kbit" => 1e3,
+        "mbit" => 1e6,
+        "gbit" => 1e9,
+        "tbit" => 1e12,
+        _ => return Err(wrong()),
+    };
+    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
+        return Err(wrong());
+    }
+    let number: f64 = digits.parse().map_err(|_| wrong())?;
+    let bps = (number * factor).round();
+    if (1.0..=1e16).contains(&bps) {
+        Ok(bps as u64)
+    } else {
+        Err(wrong())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_written_as_tc_does() {
+        assert_eq!(rate("100mbit"), Ok(100_000_000));
+        assert_eq!(rate("2.5Gbit"), Ok(2_500_000_000));
+        for wrong in ["", "100", "mbit", "-1mbit", "0bit", "1mb", "1e99gbit", "é"] {
+            assert!(rate(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The report of an iperf3 run against iperf3's own JSON: bytes, throughput, retransmitted segments, RTT by its definition.
+
+mod common;
+#[path = "common/sender.rs"]
+mod sender;
+#[path = "common/ss.rs"]
+mod ss;
+
+use std::process::{Child, Command, Stdio};
+
+use common::{Netns, needs, wait_for};
+use sender::Path;
+use serde_json::Value;
+use tempfile::TempDir;
+
+const OBSERVER: &str = env!("CARGO_BIN_EXE_observer");
+const SECONDS: u32 = 8;
+/// iperf3 reads the RTT so often.
+const INTERVAL_NS: u64 = 100_000_000;
+
+/// iperf3's server for one client; ended when dropped.
+struct Server(Child);
+
+impl Server {
+    fn start(netns: &Netns) -> Self {
+        let child = Command::new("ip")
+            .args(["netns", "exec", &netns.name, "iperf3", "-s", "-1"])
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("iperf3 starts");
+        wait_for("server", || {
+            let listening = netns.run("ss", "-Hltn sport = :5201");
+            (!listening.is_empty()).then_some(())
+        });
+        Self(child)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The lines of one of our commands over a file.
+fn lines(arguments: &[&str]) -> Vec<Value> {
+    let output = Command::new(OBSERVER)
+        .args(arguments)
+        .output()
+        .expect("it starts");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {told}");
+    let text = String::from_utf8(output.stdout).expect("text");
+    text.lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect()
+}
+
+/// Within a share of what it should be.
+fn assert_near(what: &str, got: &Value, wanted: f64, share: f64) {
+    let got = got.as_f64().unwrap_or_else(|| panic!("{what} is {got}"));
+    let off = (got - wanted).abs() / wanted;
+    assert!(
+        off <= share,
+        "{what}: {got} for {wanted}, {:.2} % off",
+        off * 100.0
+    );
+}
+
+/// Its mean RTT: srtt as it was at the end of every interval, from the samples of a flow that began at `start`.
+fn mean_rtt(samples: &[(u64, f64)], start: u64) -> f64 {
+    let readings = u64::from(SECONDS) * 1_000_000_000 / INTERVAL_NS;
+    let read = |number: u64| {
+        let time = start + number * INTERVAL_NS;
+        // A sample tells what held before its ACK.
+        let at = samples.partition_point(|(sampled, _)| *sampled < time);
+        samples[at.min(samples.len() - 1)].1
+    };
+    (1..=readings).map(read).sum::<f64>() / readings as f64
+}
+
+fn agrees(cc: &str) {
+    let path = Path::new("50mbit", "60000");
+    let dir = TempDir::new().expect("a directory");
+    let file = dir.path().join("run.mcap");
+    let file = file.to_str().expect("text");
+    let server = Server::start(&path.rcv);
+    let iperf = format!(
+        "iperf3 -c {} -t {SECONDS} -C {cc} -J -i 0.1",
+        sender::RCV_V4
+    );
+    let output = path.snd.run(
+        OBSERVER,
+        &format!("record --source ebpf -o {file} -- {iperf}"),
+    );
+    drop(server);
+    let theirs: Value = serde_json::from_str(&output).expect("iperf3's JSON");
+    assert!(theirs["error"].is_null(), "{}", theirs["error"]);
+    let stream = &theirs["end"]["streams"][0];
+    let (sent, received) = (&stream["sender"], &stream["receiver"]);
+
+    let ours = lines(&["report", file, "--format", "json"]);
+    let port = &theirs["start"]["connected"][0]["local_port"];
+    let local = format!("{}:{port}", sender::SND_V4);
+    let flow = ours
+        .iter()
+        .find(|line| line["flow"]["local"] == local.as_str());
+    let flow = flow.unwrap_or_else(|| panic!("no flow {local} in the report"));
+    let report = &flow["report"];
+    assert_eq!(flow["cc"]["name"], cc);
+    assert_eq!(report["observed_from_start"], true);
+    let number = |value: &Value| value.as_f64().expect("a number");
+    assert_near(
+        "bytes",
+        &report["bytes_acked"],
+        number(&received["bytes"]),
+        0.01,
+    );
+    let bps = number(&received["bits_per_second"]);
+    assert_near("throughput", &report["throughput_bps"], bps, 0.01);
+    assert_eq!(
+        report["retrans_segments"], sent["retransmits"],
+        "retransmitted segments"
+    );
+    let kinds = report["retrans_by_kind"].as_object().expect("kinds");
+    let kinds = kinds.iter().filter(|(kind, _)| *kind != "spurious");
+    let sum: u64 = kinds.filter_map(|(_, segments)| segments.as_u64()).sum();
+    assert_eq!(
+        Some(sum),
+        report["retrans_segments"].as_u64(),
+        "kinds add up: {report}"
+    );
+    let peak = number(&sent["max_snd_cwnd"]);
+    let cwnd = number(&report["cwnd_peak"]) * number(&flow["mss"]);
+    assert!(cwnd >= peak, "the window's peak is seen: {cwnd} for {peak}");
+
+    let events = lines(&["export", file, "--format", "jsonl"]);
+    let of_flow = |line: &&Value| line["flow"]["id"] == flow["flow"]["id"];
+    let samples: Vec<(u64, f64)> = events
+        .iter()
+        .filter(of_flow)
+        .filter(|line| line["type"] == "sample")
+        .filter_map(|line| Some((line["mono_ns"].as_u64()?, line["srtt_us"].as_f64()?)))
+        .collect();
+    let start = report["start_mono_ns"].as_u64().expect("a moment");
+    let mean = mean_rtt(&samples, start);
+    assert_near(
+        "mean RTT by its definition",
+        &mean.into(),
+        number(&sent["mean_rtt"]),
+        0.02,
+    );
+    assert_near(
+        "mean srtt",
+        &report["mean_srtt_us"],
+        number(&sent["mean_rtt"]),
+        0.05,
+    );
+}
+
+#[test]
+fn the_report_of_a_cubic_run_agrees_with_iperf3() {
+    needs!("ip", "tc", "ss", "iperf3");
+    agrees("cubic");
+}
+
+#[test]
+fn the_report_of_a_bbr_run_agrees_with_iperf3() {
+    needs!("ip", "tc", "ss", "iperf3");
+    agrees("bbr");
+}
