@@ -155,6 +155,26 @@ fn the_pages_of_qdiscs_host_and_events() {
     insta::assert_snapshot!("host_closed", at_80(Page::Host, &parts));
 }
 
+/// On a short path they change every few milliseconds.
+#[test]
+fn parts_of_probe_bw_are_no_events_of_their_own() {
+    let bbr = "+0 attributes 107 cc=bbr version=v1\n+0 sample 107 cc=bbr phase=STARTUP\n+10ms sample 107 phase=DRAIN\n";
+    let mut cycles = String::new();
+    for _ in 0..200 {
+        cycles += "+10ms sample 107 phase=PROBE_BW/UP\n+10ms sample 107 phase=PROBE_BW/DOWN\n+10ms sample 107 phase=PROBE_BW/CRUISE\n";
+    }
+    let parts = [
+        HOST,
+        &flows(1),
+        bbr,
+        &cycles,
+        "+10ms sample 107 phase=PROBE_RTT\n",
+    ];
+    let text = at_80(Page::Events, &parts);
+    assert!(text.contains("s phase 3"), "{text}");
+    assert!(text.contains("burst"), "{text}");
+}
+
 #[test]
 fn the_help() {
     let note = "+0 note kind=degraded this kernel has no tcp_sock.delivered_ce\n";

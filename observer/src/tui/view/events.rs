@@ -3,7 +3,7 @@
 //! ```text
 //! b burst 3  p phase 120  o flow 40  d qdisc 1  x lost 0  n note 2  t attempt 0
 //! Time         Kind    Flow                  What
-//! 21:00:00.123 burst   10.0.0.2:5201         39 segments in 120 ms: fast 39; RTT 4.20 ms above its minimum
+//! 21:00:00.123 burst   10.0.0.2:5201         39 seg in 120 ms: fast 39; RTT 4.20 ms above min
 //! 21:00:01.002 qdisc   eth0                  fq 8001: took the place of pfifo_fast 0:
 //! ```
 

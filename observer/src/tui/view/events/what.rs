@@ -49,11 +49,7 @@ fn burst(burst: &Burst) -> String {
         0 => String::new(),
         ns => format!(" in {}", duration(ns)),
     };
-    let mut text = format!(
-        "{} segments{lasted}: {}",
-        burst.sums.segments,
-        kinds.join(", ")
-    );
+    let mut text = format!("{} seg{lasted}: {}", burst.sums.segments, kinds.join(", "));
     if burst.sums.failed > 0 {
         let _ = write!(text, "; {} not on the wire", burst.sums.failed);
     }
