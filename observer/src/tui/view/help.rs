@@ -12,6 +12,7 @@ use crate::tui::columns::{CLOSED, Column, SPIKE, UNSETTLED};
 use crate::tui::format::{cell, cut, pack, wrap};
 use crate::tui::keys::{Context, Row};
 use crate::tui::state::ViewState;
+use crate::tui::widget::chart::BEYOND;
 use crate::units::escape;
 
 /// From this width on, two entries share a line.
@@ -56,6 +57,7 @@ pub fn lines(model: &Model, state: &ViewState, width: usize) -> Vec<Line<'static
     let closed = format!("{CLOSED} closed: its last figures");
     let settled = format!("{UNSETTLED} not ESTAB");
     let spike = format!("{SPIKE} spike: ≥ 1% and 3 times the usual");
+    let beyond = format!("{BEYOND} in a chart: beyond its scale");
     let marks = [
         "— unknown",
         "∞ unlimited",
@@ -65,6 +67,7 @@ pub fn lines(model: &Model, state: &ViewState, width: usize) -> Vec<Line<'static
         &settled,
         &spike,
         "_ none",
+        &beyond,
     ];
     let lost = "LOST: events that did not reach the screen; the figures may be behind.";
     let room = width.saturating_sub(1);

@@ -8,6 +8,26 @@ use super::axis::{GUTTER, Scale, Unit, line};
 use super::raster::{LINES, Raster, dashed, dots_per_cell};
 use crate::tui::theme::Marker;
 
+/// What marks numbers beyond the scale.
+pub const BEYOND: char = '▲';
+/// So many times what is usual is beyond the scale, where it is seen in hardly any column.
+const FAR: f64 = 5.0;
+/// Fewer columns than these have nothing usual.
+const FEW: usize = 40;
+
+/// Where a scale of rates ends for the sake of all others: a burst of ACKs that came together looks like a rate of
+/// gigabits and would press what is real against the axis. `None` = there is nothing far out.
+fn ceiling(tops: &mut [f64]) -> Option<f64> {
+    if tops.len() < FEW {
+        return None;
+    }
+    let rank = (tops.len() / 100).max(2);
+    let (above, usual, _) = tops.select_nth_unstable_by(rank, |a, b| b.total_cmp(a));
+    let usual = *usual;
+    let far = above.iter().any(|top| *top > usual * FAR);
+    (far && usual > 0.0).then_some(usual * 1.2)
+}
+
 /// What a line does within one column of dots.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
@@ -45,10 +65,17 @@ impl Chart<'_> {
     pub fn scale(&self, rows: u16) -> Option<Scale> {
         let points = self.lines.iter().flat_map(|line| &line.points).flatten();
         let ranges = points.filter_map(|point| point.range);
-        let (least, greatest) = ranges.fold(None, |all: Option<(f64, f64)>, (a, b)| {
-            let (c, d) = all.unwrap_or((a, b));
-            Some((a.min(c), b.max(d)))
-        })?;
+        let (least, mut greatest) =
+            ranges
+                .clone()
+                .fold(None, |all: Option<(f64, f64)>, (a, b)| {
+                    let (c, d) = all.unwrap_or((a, b));
+                    Some((a.min(c), b.max(d)))
+                })?;
+        if self.unit == Unit::Rate {
+            let mut tops: Vec<f64> = ranges.map(|(_, top)| top).collect();
+            greatest = greatest.min(ceiling(&mut tops).unwrap_or(greatest));
+        }
         let whole = self.unit == Unit::Count;
         Some(Scale::new(least, greatest, rows.into(), self.tight, whole))
     }
@@ -71,6 +98,7 @@ impl Chart<'_> {
             }
             let styles: Vec<Style> = self.lines.iter().map(|line| line.style).collect();
             raster.render(&styles, plot, buffer);
+            self.mark_beyond(&scale, plot, buffer);
         } else {
             line(self.marker, self.axis, area, buffer);
         }
@@ -98,6 +126,28 @@ impl Chart<'_> {
                 raster.run(x, low, high, n);
             }
             before = point.and_then(|p| p.last).map(row);
+        }
+    }
+
+    /// What lies beyond the scale is marked at its top.
+    fn mark_beyond(&self, scale: &Scale, plot: Rect, buffer: &mut Buffer) {
+        let across = dots_per_cell(self.marker).0;
+        let mark = if self.marker == Marker::Ascii {
+            '!'
+        } else {
+            BEYOND
+        };
+        for line in self.lines.iter().rev() {
+            for (x, point) in line.points.iter().enumerate() {
+                let top = point.and_then(|p| p.range).map_or(0.0, |range| range.1);
+                let cell = u16::try_from(x / across).unwrap_or(u16::MAX);
+                if top > scale.high * (1.0 + 1e-6)
+                    && cell < plot.width
+                    && let Some(cell) = buffer.cell_mut((plot.x + cell, plot.y))
+                {
+                    cell.set_char(mark).set_style(line.style);
+                }
+            }
         }
     }
 
@@ -222,6 +272,25 @@ mod tests {
         }
         let slow = (0..columns).map(|x| at(10.0 + 20.0 * x as f64 / columns as f64));
         vec![saw, vec![at(80.0); columns], slow.collect()]
+    }
+
+    #[test]
+    fn one_far_out_does_not_flatten_the_others() {
+        let mut points = vec![at(20e6); 146];
+        points[70] = at(1e9);
+        let all = lines(&[points.clone()]);
+        let rates = chart(&all, Marker::Braille, Unit::Rate);
+        let scale = rates.scale(4).expect("numbers");
+        assert!(scale.high < 50e6, "{scale:?}");
+        assert_eq!(drawn(&rates, 80, 4).matches(BEYOND).count(), 1);
+        // Seen in more than a moment it is what there is to see; RTTs are never cut.
+        points[60..80].fill(at(1e9));
+        let often = lines(&[points]);
+        let rates = chart(&often, Marker::Braille, Unit::Rate);
+        assert!(rates.scale(4).expect("numbers").high >= 1e9);
+        assert!(!drawn(&rates, 80, 4).contains(BEYOND));
+        let times = chart(&all, Marker::Braille, Unit::Time);
+        assert!(times.scale(4).expect("numbers").high >= 1e9);
     }
 
     #[test]

@@ -285,7 +285,23 @@ fn axis(flow: &Flow, state: &ViewState, area: Rect, buffer: &mut Buffer) {
         let text = cut(&text, usize::from(plot.width));
         let last = usize::from(plot.width).saturating_sub(text.width());
         let x = plot.x + cell.min(last) as u16;
+        clear(x, text.width() as u16, plot, buffer);
         buffer.set_stringn(x, plot.y, text, usize::from(plot.width), state.theme.cursor);
+    }
+}
+
+/// Takes away what the labels that reach into `width` columns from `x` on say: half a number says something else.
+fn clear(x: u16, width: u16, plot: Rect, buffer: &mut Buffer) {
+    let blank = |buffer: &Buffer, x: u16| buffer[(x, plot.y)].symbol() == " ";
+    let (mut from, mut to) = (x, (x + width).min(plot.right()));
+    while from > plot.x && !blank(buffer, from - 1) {
+        from -= 1;
+    }
+    while to < plot.right() && !blank(buffer, to) {
+        to += 1;
+    }
+    for x in from..to {
+        buffer[(x, plot.y)].set_char(' ');
     }
 }
 
