@@ -163,6 +163,7 @@ fn the_page_shows_every_counter_that_tc_shows() {
             up: true,
             kind: Some("veth".to_owned()),
             tx_queues: 1,
+            offloads: None,
             qdiscs: answers.ours.clone(),
         };
         model.apply(&Event {

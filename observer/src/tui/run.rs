@@ -8,7 +8,7 @@ use crossterm::event::{
     Event as Input, EventStream, KeyEventKind, MouseButton, MouseEvent, MouseEventKind,
 };
 use futures::{FutureExt as _, StreamExt as _};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::keys::Key;
 use super::look::Look;
@@ -67,12 +67,7 @@ pub async fn run(
         zone: jiff::tz::TimeZone::system(),
     };
     // Before the terminal is taken: a signal must find its way.
-    let mut signals = [
-        signal(SignalKind::interrupt())?,
-        signal(SignalKind::terminate())?,
-        signal(SignalKind::hangup())?,
-        signal(SignalKind::quit())?,
-    ];
+    let mut signals = ends()?;
     let mut continued = signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?;
     let wall_offset_ns = source.info().wall_offset_ns;
     let mut look = Look::default();
@@ -162,6 +157,16 @@ pub async fn run(
         }
     }
     Ok(model)
+}
+
+/// The signals that end it.
+fn ends() -> io::Result<[Signal; 4]> {
+    Ok([
+        signal(SignalKind::interrupt())?,
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::hangup())?,
+        signal(SignalKind::quit())?,
+    ])
 }
 
 /// `21:03:07` by the wall's clock here.
