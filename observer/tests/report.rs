@@ -1,12 +1,15 @@
 //! Reports of recordings: what they say as text, Markdown, CSV and JSON, and every figure against one worked out naively.
 
+mod record_support;
 mod recordings;
 
 use std::path::PathBuf;
 
 use observer::event::{Event, FlowId, Opened, Origin, Payload, TcpState};
+use observer::report::chart::{Chart, Charts};
+use observer::report::compare::{Asked, compare, page};
 use observer::report::{
-    self, FileReport, FlowReport, Fold, Given, Options, Reading, csv, json, markdown, text,
+    self, FileReport, FlowReport, Fold, Given, Options, Reading, csv, html, json, markdown, text,
 };
 use observer::source::script;
 use observer::units::Mono;
@@ -507,6 +510,57 @@ fn filters_leave_flows_out_and_several_files_are_one_report() {
         lines[4]["report"]["throughput_bps"],
         lines[2]["report"]["throughput_bps"]
     );
+}
+
+#[test]
+fn events_of_any_content_are_reported_in_every_format() {
+    for seed in 1..16 {
+        let events = record_support::Draw::new(seed * 7919).events(600, 50_000_000);
+        let options = Options {
+            omit_ns: seed % 3 * 1_000_000_000,
+            path_rate_bps: (seed % 2 == 0).then_some(u64::MAX),
+        };
+        let file = folded(&events, options);
+        let charts = file.flows.iter().map(|flow| {
+            let block = &flow.block;
+            Chart::new(
+                flow.who.id,
+                Mono(block.start_mono_ns),
+                Mono(block.end_mono_ns),
+            )
+        });
+        let mut charts = Charts::new(charts.collect());
+        for event in &events {
+            charts.apply(event);
+        }
+        for svg in charts.svgs() {
+            assert!(!svg.contains("NaN") && !svg.contains("inf\""), "{svg}");
+        }
+        for format in ["text", "markdown", "csv", "json"] {
+            let text = written(&file, options, format);
+            assert!(
+                !text.contains('\u{1b}') && !text.contains('\0'),
+                "{format}: {text}"
+            );
+        }
+        for line in written(&file, options, "json").lines() {
+            let _: Value = serde_json::from_str(line).expect("JSON");
+        }
+        let asked = Asked {
+            by: vec!["cc".to_owned()],
+            baseline: None,
+            insist: true,
+        };
+        if let Ok(comparison) = compare(std::slice::from_ref(&file), &asked) {
+            let mut out = Vec::new();
+            html::write(
+                &mut out,
+                &page(&comparison, Some(html::strips(&comparison))),
+            )
+            .expect("memory takes it");
+            assert!(!String::from_utf8_lossy(&out).contains("NaN"));
+        }
+    }
 }
 
 #[test]

@@ -121,7 +121,8 @@ pub fn judge(common: &Common, files: &[FileReport]) -> Result<(), Failure> {
             output::message(&format!("observer: {}: {text}", file.given.name));
         }
     }
-    let lost = files.iter().map(|file| file.lost).sum();
+    let lost = files.iter().map(|file| file.lost);
+    let lost = lost.fold(0, u64::saturating_add);
     if common.strict && files.iter().any(|file| !file.reading.complete) {
         return Err(Failure::Incomplete);
     }

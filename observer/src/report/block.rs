@@ -324,14 +324,14 @@ impl Block {
     }
 }
 
-/// Of the time in which a phase was told.
+/// Of all the time: a flow that had another algorithm for a while has less than 1 together.
 fn phase_share(sums: &Sums) -> BTreeMap<&'static str, f64> {
-    let all: u64 = sums.phases.iter().sum();
-    let share = |ns: u64| ns as f64 / all as f64;
+    let told = sums.phases.iter().any(|ns| *ns > 0);
+    let share = |ns: u64| ns as f64 / sums.charged_ns as f64;
     PHASES
         .iter()
         .zip(sums.phases)
-        .filter(|_| all > 0)
+        .filter(|_| told)
         .map(|(phase, ns)| (Phase::as_str(*phase), share(ns)))
         .collect()
 }

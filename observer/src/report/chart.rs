@@ -54,7 +54,8 @@ struct Range {
 struct Column {
     lines: [Option<Range>; LINES.len()],
     retransmits: [u64; KINDS.len()],
-    phase: Option<Phase>,
+    /// The last that was told; inside, whether the algorithm has phases.
+    phase: Option<Option<Phase>>,
 }
 
 /// One flow's.
@@ -116,15 +117,17 @@ impl Chart {
             range.max = range.max.max(value);
             range.last = value;
         }
-        if let Some(CcState::Bbr(bbr)) = &sample.cc {
-            column.phase = bbr.phase.or(column.phase);
-        }
+        column.phase = Some(match &sample.cc {
+            Some(CcState::Bbr(bbr)) => bbr.phase,
+            _ => None,
+        });
     }
 
     fn retransmit(&mut self, time: Mono, retransmit: &Retransmit) {
         let kind = KINDS.iter().position(|kind| *kind == retransmit.kind);
         if let (Some(column), Some(kind)) = (self.column(time), kind) {
-            column.retransmits[kind] += u64::from(retransmit.segments);
+            let sum = &mut column.retransmits[kind];
+            *sum = sum.saturating_add(u64::from(retransmit.segments));
         }
     }
 }

@@ -76,8 +76,9 @@ pub struct Sums {
     pub rtts: Rtts,
     pub min_rtt_us: Option<u32>,
     pub bbr_min_rtt_us: Option<u32>,
-    /// Time in each of [`PHASES`], ns.
+    /// Time in each of [`PHASES`], and in all, ns.
     pub phases: [u64; PHASES.len()],
+    pub charged_ns: u64,
     pub bursts: u64,
     /// Records missing by the flow's numbers.
     pub gaps: u64,
@@ -98,20 +99,24 @@ impl Sums {
         if let Some(theirs) = &other.kinds {
             let ours = self.kinds.get_or_insert_default();
             for (ours, theirs) in ours.iter_mut().zip(theirs) {
-                *ours += theirs;
+                *ours = ours.saturating_add(*theirs);
             }
         }
-        self.failed += other.failed;
+        self.failed = self.failed.saturating_add(other.failed);
         self.rtt.merge(other.rtt);
         self.srtt.merge(other.srtt);
         self.rtts.merge(&other.rtts);
         least(&mut self.min_rtt_us, other.min_rtt_us);
         least(&mut self.bbr_min_rtt_us, other.bbr_min_rtt_us);
         for (ours, theirs) in self.phases.iter_mut().zip(other.phases) {
-            *ours += theirs;
+            *ours = ours.saturating_add(theirs);
         }
-        self.bursts += other.bursts;
-        self.gaps += other.gaps;
+        // Shares of phases are of flows that have some.
+        if other.phases.iter().any(|ns| *ns > 0) {
+            self.charged_ns = self.charged_ns.saturating_add(other.charged_ns);
+        }
+        self.bursts = self.bursts.saturating_add(other.bursts);
+        self.gaps = self.gaps.saturating_add(other.gaps);
     }
 }
 
@@ -140,6 +145,7 @@ pub struct Limits {
 #[derive(Clone, Debug)]
 pub struct FlowFold {
     pub from_start: bool,
+    opened: Mono,
     /// What comes before is left out.
     pub begin: Mono,
     sample: Option<(Mono, Box<Sample>)>,
@@ -164,6 +170,7 @@ impl FlowFold {
         let begin = opened.plus(omit_ns);
         let mut fold = Self {
             from_start,
+            opened,
             begin,
             sample: None,
             btlbw: None,
@@ -258,8 +265,7 @@ impl FlowFold {
             clocks: Some(LimitClocks::default()),
             ..sample.clone()
         };
-        let opened = self.point.time.min(time);
-        self.step(opened, &born, time, sample, btlbw);
+        self.step(self.opened.min(time), &born, time, sample, btlbw);
     }
 
     /// From one sample to the next.
@@ -311,12 +317,21 @@ impl FlowFold {
             return;
         };
         let limits = &mut self.limits;
-        limits.known_ns += ns;
-        limits.busy += after.busy_us.saturating_sub(before.busy_us);
-        limits.rwnd += after.rwnd_limited_us.saturating_sub(before.rwnd_limited_us);
-        limits.sndbuf += after
-            .sndbuf_limited_us
-            .saturating_sub(before.sndbuf_limited_us);
+        limits.known_ns = limits.known_ns.saturating_add(ns);
+        let rise = |new: u64, old: u64| new.saturating_sub(old);
+        for (sum, us) in [
+            (&mut limits.busy, rise(after.busy_us, before.busy_us)),
+            (
+                &mut limits.rwnd,
+                rise(after.rwnd_limited_us, before.rwnd_limited_us),
+            ),
+            (
+                &mut limits.sndbuf,
+                rise(after.sndbuf_limited_us, before.sndbuf_limited_us),
+            ),
+        ] {
+            *sum = sum.saturating_add(us);
+        }
         let Spent {
             app,
             recovery,
@@ -331,12 +346,13 @@ impl FlowFold {
             (&mut limits.pacing, pacing),
             (&mut limits.queued, queued),
         ] {
-            *sum += u64::from(us);
+            *sum = sum.saturating_add(u64::from(us));
         }
     }
 
     /// Time in a state.
     fn charge(&mut self, sample: &Sample, ns: u64) {
+        self.sums.charged_ns = self.sums.charged_ns.saturating_add(ns);
         if let Some(rtt) = sample.rtt_us {
             self.sums.rtt.add(f64::from(rtt), ns);
         }
@@ -347,7 +363,8 @@ impl FlowFold {
             && let Some(phase) = bbr.phase
             && let Some(at) = PHASES.iter().position(|known| *known == phase)
         {
-            self.sums.phases[at] += ns;
+            let phase = &mut self.sums.phases[at];
+            *phase = phase.saturating_add(ns);
         }
         self.point.inflight.add(sample.inflight_bytes() as f64, ns);
         if let Some(btlbw) = self.btlbw {
@@ -389,10 +406,10 @@ impl FlowFold {
         let segments = u64::from(retransmit.segments);
         let kinds = self.sums.kinds.get_or_insert_default();
         if let Some(at) = KINDS.iter().position(|kind| *kind == retransmit.kind) {
-            kinds[at] += segments;
+            kinds[at] = kinds[at].saturating_add(segments);
         }
         if retransmit.failed {
-            self.sums.failed += segments;
+            self.sums.failed = self.sums.failed.saturating_add(segments);
         }
     }
 
@@ -419,7 +436,8 @@ impl FlowFold {
             let known = sample.clocks.is_some();
             self.hold(last, &sample, end);
             if known && end > self.begin {
-                self.limits.known_ns += end.since(last.max(self.begin));
+                let ns = end.since(last.max(self.begin));
+                self.limits.known_ns = self.limits.known_ns.saturating_add(ns);
             }
         }
     }

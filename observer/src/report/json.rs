@@ -1,5 +1,6 @@
 //! JSON Lines: a line of each file, of each flow, and the total (SPEC §4).
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use serde::Serialize;
@@ -93,13 +94,13 @@ struct EnvironmentKeys<'a> {
     command: Option<&'a str>,
     anonymized: bool,
     part: u32,
-    labels: &'a std::collections::BTreeMap<String, String>,
+    labels: &'a BTreeMap<String, String>,
     kernel: Option<&'a str>,
     host: Option<serde_json::Value>,
     cc_modules: Vec<Algorithm<'a>>,
     devices: Vec<serde_json::Value>,
-    /// Not recorded yet.
-    offloads: Option<()>,
+    /// By device.
+    offloads: BTreeMap<&'a str, Option<BTreeMap<&'static str, bool>>>,
 }
 
 #[derive(Serialize)]
@@ -148,7 +149,14 @@ impl<'a> FileLine<'a> {
                     })
                     .collect(),
                 devices: file.devices.iter().map(device).collect(),
-                offloads: None,
+                offloads: file
+                    .devices
+                    .iter()
+                    .map(|device| {
+                        let known = device.offloads.map(|o| o.named().into_iter().collect());
+                        (device.name.as_str(), known)
+                    })
+                    .collect(),
             },
             loss_of_events: file.losses,
             lost: file.lost,

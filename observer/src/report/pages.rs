@@ -269,7 +269,10 @@ fn facts(file: &FileReport) -> Vec<(&'static str, String)> {
     });
     facts.push(("algorithms", list(algorithms.collect())));
     facts.push(("qdiscs", list(file.devices.iter().map(device).collect())));
-    facts.push(("offloads", format!("{UNKNOWN} (not recorded)")));
+    facts.push((
+        "offloads",
+        list(file.devices.iter().map(offloads).collect()),
+    ));
     facts.push(("events", events(file)));
     if file.left_out > 0 || file.too_short > 0 {
         facts.push((
@@ -295,6 +298,20 @@ fn device(device: &Device) -> String {
     or(qdisc, |qdisc| {
         format!("{} {} ({} drops)", device.name, qdisc.kind, qdisc.drops)
     })
+}
+
+fn offloads(device: &Device) -> String {
+    let Some(offloads) = device.offloads else {
+        return format!("{} {UNKNOWN}", device.name);
+    };
+    let on = offloads.named().into_iter().filter(|(_, on)| *on);
+    let on: Vec<&str> = on.map(|(name, _)| name).collect();
+    let on = if on.is_empty() {
+        "none".to_owned()
+    } else {
+        on.join(" ")
+    };
+    format!("{} {on}", device.name)
 }
 
 fn events(file: &FileReport) -> String {
@@ -460,7 +477,7 @@ fn bursts(block: &Block) -> Option<Table> {
             or(burst.start.0, |time| format!("{time:.3}")),
             kinds.join(", "),
             format!("{:.3}", burst.after_s),
-            ms((burst.end_mono_ns - burst.start_mono_ns) / 1000),
+            ms(burst.end_mono_ns.saturating_sub(burst.start_mono_ns) / 1000),
             burst.segments.to_string(),
             or(burst.rtt_above_min_us.map(u64::from), ms),
         ]);

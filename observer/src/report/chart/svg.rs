@@ -209,7 +209,10 @@ impl Chart {
     }
 
     fn retransmits(&self, out: &mut String, top: f64) {
-        let sum = |column: usize| self.columns[column].retransmits.iter().sum::<u64>();
+        let sum = |column: usize| {
+            let kinds = self.columns[column].retransmits.into_iter();
+            kinds.fold(0, u64::saturating_add)
+        };
         let most = (0..COLUMNS).map(sum).max().unwrap_or(0);
         let scale = nice(most as f64);
         frame(out, top, "Retransmits", scale, |value| format!("{value}"));
@@ -245,8 +248,11 @@ impl Chart {
         let mut held = None;
         for column in 0..=COLUMNS {
             // Nothing new is the old one.
-            let now = self.columns.get(column).and_then(|column| column.phase);
-            if column < COLUMNS && (now.is_none() || now == held) {
+            let now = match self.columns.get(column) {
+                Some(column) => column.phase.unwrap_or(held),
+                None => None,
+            };
+            if column < COLUMNS && now == held {
                 continue;
             }
             if let Some(phase) = held {

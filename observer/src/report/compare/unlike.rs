@@ -85,7 +85,8 @@ fn lossy(run: &Run<'_>) -> Option<String> {
             )
         });
     }
-    let gaps: u64 = run.flows.iter().map(|flow| flow.sums.gaps).sum();
+    let gaps = run.flows.iter().map(|flow| flow.sums.gaps);
+    let gaps = gaps.fold(0, u64::saturating_add);
     (gaps > 0).then(|| format!("{gaps} records missing"))
 }
 
