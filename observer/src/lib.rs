@@ -2,6 +2,7 @@
 
 pub mod cli;
 pub mod commands;
+pub mod detect;
 pub mod event;
 pub mod export;
 pub mod filter;

@@ -9,6 +9,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("units", &[]),
     ("event", &["units"]),
     ("model", &["event", "units"]),
+    ("detect", &["event", "units"]),
     ("record", &["event", "units"]),
     ("filter", &["event", "model", "units"]),
     ("export", &["event", "model", "units"]),
