@@ -9,6 +9,7 @@ pub mod filter;
 pub mod host;
 pub mod kernel;
 pub mod model;
+pub mod playback;
 pub mod record;
 pub mod report;
 pub mod source;

@@ -12,6 +12,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("detect", &["event", "units"]),
     ("record", &["event", "units"]),
     ("filter", &["event", "model", "units"]),
+    ("playback", &["event", "model", "record", "units"]),
     ("export", &["event", "model", "units"]),
     ("report", &["event", "export", "model", "record", "units"]),
     ("host", &["event", "units"]),
@@ -21,12 +22,12 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     // `run` alone knows sources: the loop waits for events and keys at once.
     // A filter may be typed on the screen.
     ("tui", &["event", "filter", "model", "source", "units"]),
-    ("cli", &["kernel", "record", "report"]),
+    ("cli", &["kernel", "record", "report", "tui"]),
     (
         "commands",
         &[
-            "cli", "event", "export", "filter", "host", "kernel", "model", "record", "report",
-            "source", "tui", "units",
+            "cli", "event", "export", "filter", "host", "kernel", "model", "playback", "record",
+            "report", "source", "tui", "units",
         ],
     ),
 ];

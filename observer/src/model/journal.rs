@@ -3,7 +3,7 @@
 //! Kinds have their room each: phases that change all the time do not push out the qdisc that was replaced an hour ago.
 //! Flows that entries tell of are kept as they ended, so that a filter still applies to them.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use super::derived::{Derived, DerivedKind, OriginChange, PhaseChange};
 use super::flow::Flow;
@@ -184,7 +184,7 @@ pub(super) struct Journal {
     rings: BTreeMap<EntryKind, VecDeque<Entry>>,
     serial: u64,
     /// Entries of each flow.
-    told: HashMap<FlowId, u32>,
+    told: BTreeMap<FlowId, u32>,
     /// Flows out of view that entries tell of.
     past: BTreeMap<FlowId, Box<Flow>>,
     /// Failed, dropped, missed, as last told.
@@ -204,6 +204,28 @@ impl Journal {
             let at = ring.binary_search_by_key(&serial, |entry| entry.serial);
             ring.get(at.ok()?)
         })
+    }
+
+    /// Entries of all kinds.
+    pub fn len(&self) -> usize {
+        self.rings.values().map(VecDeque::len).sum()
+    }
+
+    /// What it told at `time`. What went on at that moment has the sum that it came to.
+    pub fn until(&self, time: Mono) -> Self {
+        let told = |entry: &&Entry| match &entry.what {
+            // Told when it had ended.
+            What::Burst(burst) => burst.end <= time,
+            _ => entry.time <= time,
+        };
+        let rings = self
+            .rings
+            .iter()
+            .map(|(kind, ring)| (*kind, ring.iter().filter(told).cloned().collect()));
+        Self {
+            rings: rings.collect(),
+            ..self.clone()
+        }
     }
 
     /// How many came about so far.

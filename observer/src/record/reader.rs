@@ -184,6 +184,14 @@ impl<R: Read + Seek> Reader<R> {
         Ok(())
     }
 
+    /// Goes to the chunk that begins at byte `at`, as [`Reader::progress`] or the index told it; 0 = the first.
+    pub fn rewind(&mut self, at: u64) -> Result<(), ReadError> {
+        self.records.seek(at.max(self.data))?;
+        self.ending = Ending::default();
+        self.ended = false;
+        Ok(())
+    }
+
     /// The index, read or made. Reading goes on where it was.
     pub fn index(&mut self) -> Result<Index, ReadError> {
         let at = self.records.at();
