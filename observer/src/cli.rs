@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub use record::{ExportArgs, ExportFormat, RecordArgs};
+use crate::tui::Place;
+pub use record::{ExportArgs, ExportFormat, RecordArgs, ReplayArgs};
 pub use report::{CompareArgs, ReportArgs, ReportFormat};
 
 const EXIT_CODES: &str = "\
@@ -38,6 +39,8 @@ pub enum Command {
     Stream(StreamArgs),
     /// Record into a file, until told to end or a command has ended
     Record(RecordArgs),
+    /// The dashboard over a recording
+    Replay(ReplayArgs),
     /// The figures of recordings: per flow and in total
     Report(ReportArgs),
     /// Recordings in groups: the median and spread of repetitions, ranked
@@ -139,8 +142,8 @@ pub struct Common {
     #[arg(long, value_name = "FILE", global = true, hide = true, conflicts_with_all = ["netns", "source"])]
     pub script: Option<PathBuf>,
     /// What the script says up to this moment
-    #[arg(long, value_name = "TIME", value_parser = duration, global = true, hide = true, requires = "script")]
-    pub at: Option<Duration>,
+    #[arg(long, value_name = "TIME", value_parser = place, global = true, hide = true)]
+    pub at: Option<Place>,
     /// Prints one screen of the dashboard as text
     #[arg(long, value_name = "COLUMNSxLINES", value_parser = screen_size, global = true, hide = true, requires = "script")]
     pub screen: Option<(u16, u16)>,
@@ -197,6 +200,11 @@ fn duration(text: &str) -> Result<Duration, String> {
         .ok()
         .filter(|d| *d <= Duration::from_hours(366 * 24))
         .ok_or_else(|| format!("'{text}' is too long"))
+}
+
+/// A time of a recording or of a script.
+fn place(text: &str) -> Result<Place, String> {
+    text.parse()
 }
 
 /// `80x24`.

@@ -186,7 +186,7 @@ fn help() {
     let mut state = ViewState::default();
     state.update(Action::Go(Page::Help));
     // All of it: as on a screen high enough.
-    let page = text(&screen(&fold(&[HOST]), &mut state, 80, 72));
+    let page = text(&screen(&fold(&[HOST]), &mut state, 80, 84));
     assert!(!page.contains('…'), "nothing of it is cut:\n{page}");
     insta::assert_snapshot!(page);
     let first = text(&screen(&fold(&[HOST]), &mut state, 80, 24));

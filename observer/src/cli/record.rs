@@ -1,4 +1,4 @@
-//! `record` and `export`: what may be said.
+//! `record`, `replay` and `export`: what may be said.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::{FilterArgs, positive_duration};
+use super::{FilterArgs, place, positive_duration};
 use crate::record::SMALLEST;
+use crate::tui::{Place, Speed};
 
 #[derive(Debug, Args)]
 pub struct RecordArgs {
@@ -37,6 +38,22 @@ pub struct RecordArgs {
 }
 
 #[derive(Debug, Args)]
+pub struct ReplayArgs {
+    /// A recording
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// How fast its time goes by: 0.1 to 100
+    #[arg(long, value_name = "N", default_value = "1", value_parser = speed)]
+    pub speed: Speed,
+    /// Where to begin: 21:00:05 or 2026-11-30T21:00:05Z, +90s after its beginning, -30s before its end, 50%
+    #[arg(long, value_name = "TIME", value_parser = place, allow_hyphen_values = true)]
+    pub at: Option<Place>,
+    /// Which flows: the words of ss, such as 'dport = :443 and cc bbr'
+    #[arg(long, value_name = "EXPR")]
+    pub filter: Option<String>,
+}
+
+#[derive(Debug, Args)]
 pub struct ExportArgs {
     /// A recording
     #[arg(value_name = "FILE")]
@@ -59,6 +76,18 @@ pub struct ExportArgs {
 pub enum ExportFormat {
     /// The lines of `stream`
     Jsonl,
+}
+
+/// `2`, `0.5`, `10x`.
+fn speed(text: &str) -> Result<Speed, String> {
+    let number = text.trim_end_matches(['x', '×']).parse().ok();
+    number.and_then(Speed::new).ok_or_else(|| {
+        format!(
+            "'{text}' is no speed: write a number from {} to {}",
+            Speed::SLOWEST,
+            Speed::FASTEST
+        )
+    })
 }
 
 fn label(text: &str) -> Result<(String, String), String> {

@@ -1,7 +1,6 @@
 //! From flags to what is observed: namespaces, the source, which flows are shown.
 
 use std::path::Path;
-use std::time::Duration;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -23,6 +22,7 @@ use crate::source::facts::Wanted;
 use crate::source::live::{Handle, Live, LiveOptions};
 use crate::source::script::Script;
 use crate::source::{Info, Source, SourceError};
+use crate::tui::Place;
 use crate::units::Mono;
 
 /// The namespaces asked for, the one we run in without `-N`.
@@ -115,7 +115,7 @@ fn reason(error: &LoadError) -> String {
 }
 
 /// The script at `path`, `-` = standard input, up to `at`.
-fn script(path: &Path, at: Option<Duration>) -> Result<Script, Failure> {
+fn script(path: &Path, at: Option<Place>) -> Result<Script, Failure> {
     let name = path.display().to_string();
     let text = if path == Path::new("-") {
         std::io::read_to_string(std::io::stdin())
@@ -126,7 +126,11 @@ fn script(path: &Path, at: Option<Duration>) -> Result<Script, Failure> {
     let script = Script::new(&name, &text);
     let script = script.map_err(|error| Failure::Usage(format!("{name}: {error}")))?;
     Ok(match at {
-        Some(at) => script.until(Mono(u64::try_from(at.as_nanos()).unwrap_or(u64::MAX))),
+        Some(Place::After(ns)) => script.until(Mono(ns)),
+        Some(_) => {
+            let text = "--at of a script is seconds from 0: write 12.5s";
+            return Err(Failure::Usage(text.to_owned()));
+        }
         None => script,
     })
 }

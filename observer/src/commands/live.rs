@@ -9,7 +9,7 @@ use crate::cli::{Color, Common, FilterArgs};
 use crate::model::{Flow, Model};
 use crate::source::Source as _;
 use crate::tui::{
-    self, Addresses, Key,
+    self, Addresses, Key, ViewState,
     columns::Column,
     config::{self, Config},
 };
@@ -35,22 +35,7 @@ pub async fn run(common: &Common, args: &FilterArgs) -> Result<(), Failure> {
         source.info(),
         stopper.clone(),
     )?;
-    let colour = match common.color {
-        Color::Always => true,
-        Color::Never => false,
-        Color::Auto => {
-            std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-                && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
-        }
-    };
-    let mut view = config.view(colour);
-    if common.processes {
-        view.flows.columns.turn(Column::Process, true);
-    }
-    let ends = Ends::new(common);
-    if ends.named() {
-        view.addresses = Addresses::by(move |end| ends.shown(end));
-    }
+    let view = view(common, &config);
     let options = tui::Options {
         view,
         refresh: config.refresh(),
@@ -71,8 +56,29 @@ pub async fn run(common: &Common, args: &FilterArgs) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What one begins with, by the settings and the flags.
+pub(super) fn view(common: &Common, config: &Config) -> ViewState {
+    let colour = match common.color {
+        Color::Always => true,
+        Color::Never => false,
+        Color::Auto => {
+            std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+                && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+        }
+    };
+    let mut view = config.view(colour);
+    if common.processes {
+        view.flows.columns.turn(Column::Process, true);
+    }
+    let ends = Ends::new(common);
+    if ends.named() {
+        view.addresses = Addresses::by(move |end| ends.shown(end));
+    }
+    view
+}
+
 /// The settings of the file named, else of the one in its usual place, if there is one.
-fn settings(common: &Common) -> Result<Config, Failure> {
+pub(super) fn settings(common: &Common) -> Result<Config, Failure> {
     let (path, must) = match &common.config {
         Some(path) => (Some(path.clone()), true),
         None => (config::find(), false),

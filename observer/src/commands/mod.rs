@@ -10,6 +10,7 @@ mod live;
 mod outfile;
 mod output;
 mod record;
+mod replay;
 mod report;
 mod stream;
 mod table;
@@ -101,6 +102,13 @@ pub fn run(cli: Cli) -> ExitCode {
         let text = "--anonymize is of recordings: 'observer record', and the dashboard's key R";
         return Failure::Usage(text.to_owned()).report();
     }
+    if common.at.is_some()
+        && common.script.is_none()
+        && !matches!(cli.command, Some(Command::Replay(_)))
+    {
+        let text = "--at is a time of a recording: 'observer replay FILE --at TIME'";
+        return Failure::Usage(text.to_owned()).report();
+    }
     let result = runtime.block_on(async {
         match cli.command {
             None => live::run(&common, &FilterArgs { filter: cli.filter }).await,
@@ -108,6 +116,7 @@ pub fn run(cli: Cli) -> ExitCode {
             Some(Command::List(args)) => list::run(&common, &args).await,
             Some(Command::Stream(args)) => stream::run(&common, &args).await,
             Some(Command::Record(args)) => record::run(&common, &args).await,
+            Some(Command::Replay(args)) => replay::run(&common, &args).await,
             Some(Command::Compare(args)) => compare::run(&common, &args).await,
             Some(Command::Report(args)) => report::run(&common, &args).await,
             Some(Command::Export(args)) => export::run(&common, &args).await,

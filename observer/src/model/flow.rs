@@ -174,6 +174,19 @@ impl Flow {
         self.bursts.running().or(self.last_burst.as_ref())
     }
 
+    /// Nothing of its past is remembered.
+    pub fn past_is_empty(&self) -> bool {
+        self.history.heap() == 0
+    }
+
+    /// What it is, without what it was.
+    #[must_use]
+    pub fn without_past(&self) -> Self {
+        let mut flow = self.clone();
+        flow.history = History::default();
+        flow
+    }
+
     /// Since when nothing was sent, as far as readings tell.
     pub fn quiet_since(&self) -> Option<Mono> {
         self.sample.as_ref()?;

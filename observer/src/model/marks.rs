@@ -1,8 +1,10 @@
 //! Moments worth going to: retransmit bursts, changes of phase and of verdict, losses of events.
 
+use std::collections::BTreeMap;
+
 use super::derived::PhaseChange;
 use super::journal::{Entry, What};
-use super::{Burst, Model};
+use super::{Flow, Model};
 use crate::event::FlowId;
 use crate::units::Mono;
 
@@ -43,7 +45,7 @@ impl Mark {
     /// Parts of PROBE_BW follow each other by the round trip: only what changes the phase itself is a moment to go to.
     fn of(entry: &Entry) -> Option<Self> {
         let kind = match &entry.what {
-            What::Burst(Burst { .. }) => MarkKind::Burst,
+            What::Burst(_) => MarkKind::Burst,
             What::Phase(PhaseChange { old, new, .. }) if old.0 != new.0 => MarkKind::Phase,
             What::Lost { .. } | What::Gap { .. } => MarkKind::Loss,
             _ => return None,
@@ -58,12 +60,15 @@ impl Mark {
 
 /// Moments of one kind that are kept.
 const MOST: usize = 1 << 18;
+/// Flows that are known with them.
+const MOST_FLOWS: usize = 1 << 14;
 
 /// The moments of a model's past, as far as they were taken in.
 #[derive(Clone, Debug, Default)]
 pub struct Marks {
     /// By kind, in the order of time.
     kinds: [Vec<Mark>; MarkKind::ALL.len()],
+    flows: BTreeMap<FlowId, Box<Flow>>,
     /// Entries of the journal seen.
     seen: u64,
     /// Of one kind there were more than are kept.
@@ -88,10 +93,29 @@ impl Marks {
         for serial in self.seen..model.journal_count() {
             let mark = model.journal_entry(serial).and_then(Mark::of);
             if let Some(mark) = mark {
+                self.know(model, mark);
                 self.put(mark);
             }
         }
         self.seen = model.journal_count();
+    }
+
+    /// Keeps what the mark's flow was then, so that a filter can be asked of it at any time.
+    fn know(&mut self, model: &Model, mark: Mark) {
+        let Some(id) = mark.flow else {
+            return;
+        };
+        if self.flows.len() < MOST_FLOWS
+            && !self.flows.contains_key(&id)
+            && let Some(flow) = model.flow_told(id)
+        {
+            self.flows.insert(id, Box::new(flow.without_past()));
+        }
+    }
+
+    /// A flow that a mark is of, as it was at its first mark; of very many flows not all are known.
+    pub fn flow(&self, id: FlowId) -> Option<&Flow> {
+        self.flows.get(&id).map(|flow| &**flow)
     }
 
     fn put(&mut self, mark: Mark) {

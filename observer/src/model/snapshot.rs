@@ -13,6 +13,7 @@ const ENTRY: usize = 512;
 
 impl Model {
     /// What is true now, without what led to it. (The past is put aside for a moment: it is the bulk of a model.)
+    #[must_use]
     pub fn snapshot(&mut self) -> Self {
         let journal = std::mem::take(&mut self.journal);
         let derived = std::mem::take(&mut self.derived);

@@ -81,7 +81,9 @@ fn look<R: std::io::Read + std::io::Seek>(
     let mut events = 0_u64;
     while let Some(batch) = reader.batch()? {
         for part in batch.chunks(ASK_EVERY) {
-            part.iter().for_each(|event| model.apply(event));
+            for event in part {
+                model.apply(event);
+            }
             lock(found).marks.follow(&model);
         }
         drop(model.take_derived());

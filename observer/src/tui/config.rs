@@ -110,7 +110,7 @@ mod tests {
     fn all_of_it() {
         let text = "columns = [\"cwnd\", \"remote\"]\nsort = \"rtt ascending\"\ngroup = \"prefix\"\n\
                     refresh = \"1s\"\ntheme = \"light\"\nmarkers = \"ascii\"\nmouse = false\n\
-                    [keys]\nquit = [\"Q\"]\npause = [\"p\", \"F5\", \"Ctrl-P\"]\n";
+                    [keys]\nquit = [\"Q\"]\npause = [\"i\", \"F5\", \"Ctrl-P\"]\n";
         let config = Config::parse(text).expect("a good file");
         assert_eq!(config.refresh(), Duration::from_secs(1));
         let state = config.view(true);

@@ -7,7 +7,8 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 pub use table::BINDINGS;
 
 use super::page::Page;
-use crate::model::EntryKind;
+use super::transport::Direction;
+use crate::model::{EntryKind, MarkKind};
 
 /// What a key asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +53,19 @@ pub enum Action {
     Pause,
     /// Begins a recording, or ends it.
     Record,
+    StepBack,
+    StepForth,
+    SkipBack,
+    SkipForth,
+    Slower,
+    Faster,
+    /// To the beginning of what there is to see, and to its end.
+    Beginning,
+    End,
+    /// Asks for the moment to go to.
+    GoTo,
+    /// To the next moment of this kind, or the one before.
+    Jump(Direction, MarkKind),
     /// Gives the mouse to the terminal, or takes it.
     Mouse,
     // Of the line one types in.
@@ -80,6 +94,8 @@ pub enum Action {
 pub enum Context {
     /// On every page.
     Anywhere,
+    /// On every page, too: through a recording, and back from what is live.
+    Time,
     On(Page),
     /// In the line one types in: all other keys are text.
     Prompt,
@@ -94,15 +110,27 @@ impl Context {
         pages.chain([Self::Chooser, Self::Prompt])
     }
 
+    /// What the help page has a section of.
+    pub fn sections() -> impl Iterator<Item = Self> {
+        [Self::Anywhere, Self::Time]
+            .into_iter()
+            .chain(Self::places())
+    }
+
     /// Whether a key of `row` means something here.
     pub fn takes(self, row: Self) -> bool {
-        row == self || (row == Self::Anywhere && matches!(self, Self::On(_)))
+        row == self || (row.is_of_every_page() && matches!(self, Self::On(_)))
+    }
+
+    fn is_of_every_page(self) -> bool {
+        matches!(self, Self::Anywhere | Self::Time)
     }
 
     /// As the help page has it.
     pub fn title(self) -> String {
         match self {
             Self::Anywhere => "Keys".to_owned(),
+            Self::Time => "Keys in time: of a recording, and back from what is live".to_owned(),
             Self::On(page) => format!("Keys on the page of {}", page.name()),
             Self::Prompt => "Keys while typing".to_owned(),
             Self::Chooser => "Keys in the list of columns".to_owned(),
@@ -303,22 +331,31 @@ impl Keymap {
         found
     }
 
-    /// What the last line says in `context`: keys and word, the place's own before those that work anywhere.
-    pub fn footer(&self, context: Context) -> Vec<(String, &'static str)> {
+    /// What the last line says in `context`: keys and word, the place's own before those that work anywhere. Of those that
+    /// move in time it speaks `in_time`, before all others but the first two; else Space is all there is.
+    pub fn footer(&self, context: Context, in_time: bool) -> Vec<(String, &'static str)> {
         let mut words: Vec<(String, &'static str)> = Vec::new();
         // The way out and the way to help are always the first two.
         let (always, anywhere): (Vec<&Row>, Vec<&Row>) = self
             .rows
             .iter()
             .filter(|row| {
-                row.binding.context == Context::Anywhere && context.takes(Context::Anywhere)
+                row.binding.context.is_of_every_page() && context.takes(row.binding.context)
             })
             .partition(|row| matches!(row.binding.action, Action::Quit | Action::Go(Page::Help)));
+        let (time, anywhere): (Vec<&Row>, Vec<&Row>) = anywhere
+            .into_iter()
+            .filter(|row| {
+                let time = row.binding.context == Context::Time;
+                in_time || row.binding.action == Action::Pause || !time
+            })
+            .partition(|row| in_time && row.binding.context == Context::Time);
         let own = self
             .rows
             .iter()
             .filter(|row| row.binding.context == context);
-        for row in always.into_iter().chain(own).chain(anywhere) {
+        let rows = always.into_iter().chain(time).chain(own).chain(anywhere);
+        for row in rows {
             let (Some(word), Some(key)) = (row.binding.footer, row.keys.first()) else {
                 continue;
             };
@@ -407,7 +444,7 @@ mod tests {
     fn the_footer_names_what_works_here() {
         let keys = Keymap::default();
         let words = |page| {
-            let parts = keys.footer(Context::On(page)).into_iter();
+            let parts = keys.footer(Context::On(page), false).into_iter();
             parts
                 .map(|(keys, word)| format!("{keys} {word}"))
                 .collect::<Vec<_>>()

@@ -20,6 +20,7 @@
 mod address;
 pub mod columns;
 pub mod config;
+mod feed;
 mod format;
 mod keys;
 mod layout;
@@ -32,6 +33,7 @@ mod state;
 mod still;
 mod terminal;
 mod theme;
+mod transport;
 mod view;
 mod widget;
 
@@ -41,18 +43,20 @@ use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr as _;
 
 pub use address::Addresses;
+pub use feed::{Fed, Feed, Timeline, Wanted, cells};
 pub use keys::{Action, Context, Key, Keymap};
-pub use look::Look;
-pub use moment::Wall;
+pub use look::{Look, none};
+pub use moment::{PLACES, Place, Wall};
 pub use page::Page;
 pub use recorder::{Notice, Recorder, Told};
-pub use run::{Options, TuiError, run};
+pub use run::{Options, TuiError, run, show};
 pub use state::flows::Line as TableLine;
 pub use state::group::Grouping;
 pub use state::{Effect, Mouse, Paused, Shows, ViewState};
 pub use still::still;
 pub use terminal::is_terminal;
 pub use theme::{Marker, Theme, ThemeName};
+pub use transport::{Command, Direction, Kind, Speed, Transport};
 
 use crate::model::{Flow, Model};
 use layout::{Layout, Wants};
@@ -72,7 +76,10 @@ struct Plan {
 impl Plan {
     fn new(model: &Model, state: &ViewState, source: &str, area: Rect) -> Self {
         let (width, height) = (usize::from(area.width), usize::from(area.height));
-        let room = Layout::header_room(height).min(state.page().header_most());
+        // A recording has a line of its own for its time.
+        let most = state.page().header_most();
+        let most = most.saturating_add(usize::from(state.is_replay()));
+        let room = Layout::header_room(height).min(most);
         let (header, status) = if state.page().has_header() {
             (
                 view::header::lines(model, state, source, width, room),
@@ -88,11 +95,14 @@ impl Plan {
             prompt: prompt.len(),
         };
         let layout = Layout::new(height, wants);
-        let modes = (state.page() == Page::Flows).then(|| view::header::modes(state, width));
+        let flows = state.page() == Page::Flows;
+        let modes = flows.then(|| view::header::modes(state, width)).flatten();
+        // Which flows are shown is said first; the timeline goes with what is left.
+        let modes = view::timeline::live(state, modes, width);
         Self {
             layout,
             header,
-            modes: modes.flatten(),
+            modes,
             status,
             prompt,
             body: view::rect(area, layout.body),
@@ -164,7 +174,7 @@ fn footer(state: &ViewState, width: usize, place: Option<String>) -> Line<'stati
         left = left.saturating_sub(place.width() + BETWEEN.len());
         line.push_span(Span::raw(place + BETWEEN));
     }
-    for (keys, word) in state.keys.footer(state.context()) {
+    for (keys, word) in state.keys.footer(state.context(), state.is_in_time()) {
         let needs = keys.width() + 1 + word.width();
         if needs > left {
             break;

@@ -10,14 +10,17 @@ use crossterm::event::{
 use futures::{FutureExt as _, StreamExt as _};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use super::feed::{Fed, Feed, Timeline, Wanted};
 use super::keys::Key;
 use super::look::Look;
-use super::recorder::{Notice, Recorder};
+use super::recorder::{Recorder, Told};
 use super::state::{Effect, Mouse, Paused, Shows, ViewState};
 use super::terminal::{self, Screen};
+use super::transport::Command;
 use super::{draw, view};
-use crate::event::{Event, FlowId};
-use crate::model::Model;
+use crate::event::FlowId;
+use crate::filter::Filter;
+use crate::model::{Flow, Model};
 use crate::source::{Source, SourceError};
 use crate::units::Mono;
 
@@ -34,6 +37,9 @@ pub enum TuiError {
     Terminal(#[from] io::Error),
     #[error(transparent)]
     Source(#[from] SourceError),
+    /// What is shown cannot be read any more; told so that a person knows what to do next.
+    #[error("{0}")]
+    Feed(String),
 }
 
 /// Takes in which flows are looked at.
@@ -57,20 +63,95 @@ pub struct Options {
 pub async fn run(
     source: &mut impl Source,
     options: &Options,
-    mut recorder: Option<&mut dyn Recorder>,
+    recorder: Option<&mut dyn Recorder>,
 ) -> Result<Model, TuiError> {
-    let name = view::header::source_name(source.info().origin);
-    let mut model = Model::default();
+    let live = Live {
+        source,
+        model: Model::default(),
+        look: Look::default(),
+        recorder,
+    };
+    show(live, options).await
+}
+
+/// A source whose last minutes are kept.
+struct Live<'a, 'r, S> {
+    source: &'a mut S,
+    model: Model,
+    look: Look,
+    recorder: Option<&'a mut (dyn Recorder + 'r)>,
+}
+
+impl<S: Source> Feed for Live<'_, '_, S> {
+    fn source(&self) -> String {
+        view::header::source_name(self.source.info().origin).to_owned()
+    }
+
+    fn wall_offset_ns(&self) -> Option<i64> {
+        self.source.info().wall_offset_ns
+    }
+
+    async fn next(&mut self) -> Result<Fed, TuiError> {
+        let Some(batch) = self.source.next().await? else {
+            return Ok(Fed::End);
+        };
+        for event in &batch {
+            self.model.apply(event);
+            if let Some(recorder) = &mut self.recorder {
+                recorder.take(&self.model, event);
+            }
+        }
+        // The journal has what they tell; they are not to pile up.
+        drop(self.model.take_derived());
+        self.look.keep(&mut self.model);
+        Ok(Fed::More)
+    }
+
+    fn focus(&mut self, flows: &[FlowId]) {
+        self.model.focus(flows);
+        self.look.focus(&self.model, flows);
+    }
+
+    fn shown(&self) -> &Model {
+        self.look.at(&self.model)
+    }
+
+    fn act(&mut self, command: Command, wanted: &Wanted<'_>) -> Result<Option<String>, TuiError> {
+        Ok(self.look.act(command, &self.model, wanted))
+    }
+
+    fn timeline(&mut self) -> Timeline {
+        self.look.timeline(&self.model)
+    }
+
+    fn record(&mut self, typed: Option<&Filter>) -> Option<String> {
+        let Some(recorder) = &mut self.recorder else {
+            return Some("nothing can be recorded here".to_owned());
+        };
+        recorder.toggle(&self.model, typed);
+        None
+    }
+
+    fn recording(&self) -> Told {
+        let recorder = self.recorder.as_ref();
+        recorder.map_or_else(Told::default, |recorder| recorder.told(self.model.now()))
+    }
+
+    fn into_model(self) -> Model {
+        self.model
+    }
+}
+
+/// Shows `feed` until the user quits, a signal comes, or it ends. Gives the newest model back.
+pub async fn show<F: Feed>(mut feed: F, options: &Options) -> Result<Model, TuiError> {
     let mut state = options.view.clone();
     state.wall = super::Wall {
-        offset_ns: source.info().wall_offset_ns,
+        offset_ns: feed.wall_offset_ns(),
         zone: jiff::tz::TimeZone::system(),
     };
     // Before the terminal is taken: a signal must find its way.
     let mut signals = ends()?;
     let mut continued = signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?;
-    let wall_offset_ns = source.info().wall_offset_ns;
-    let mut look = Look::default();
     let mut screen = Screen::take(state.clicks.taken)?;
     let mut input = EventStream::new();
     let mut ticker = tokio::time::interval(options.refresh);
@@ -99,14 +180,7 @@ pub async fn run(
                         reaction = Reaction::Quit;
                         break;
                     };
-                    let now = react(event, &mut state, &mut screen)?;
-                    if now == Reaction::Pause {
-                        look.toggle(&model);
-                    }
-                    if now == Reaction::Record {
-                        record(&mut recorder, &model, &mut state);
-                    }
-                    reaction = reaction.max(now);
+                    reaction = reaction.max(react(event, &mut state, &mut screen, &mut feed, options)?);
                     if reaction == Reaction::Quit {
                         break;
                     }
@@ -124,39 +198,53 @@ pub async fn run(
                 if terminal::is_gone() {
                     break;
                 }
-                state.own_cpu = own.told(&model).or(state.own_cpu);
+                state.own_cpu = own.told(feed.shown()).or(state.own_cpu);
                 dirty
             }
-            batch = source.next() => match batch? {
-                Some(batch) => {
-                    take(&batch, &mut model, &mut recorder);
+            fed = feed.next() => match fed? {
+                Fed::More => {
                     dirty = true;
                     false
                 }
-                None => break,
+                Fed::Now => true,
+                Fed::End => break,
             },
         };
         if now {
-            let focus = state.focus();
-            model.focus(&focus);
-            (options.focus)(&focus);
-            if let Some(recorder) = &recorder {
-                state.recording = recorder.told(model.now());
-            }
-            let shown = look.at(&model);
-            state.paused = look.is_frozen().then(|| Paused {
-                at: shown.now(),
-                clock: wall_offset_ns.and_then(|offset| clock(shown.now(), offset)),
-                ago: model.now().since(shown.now()),
-            });
-            screen.terminal.draw(|frame| {
-                state.prepare(shown, &*options.shows, frame.area());
-                draw(shown, &state, name, frame);
-            })?;
+            frame(&mut feed, &mut state, &mut screen, options)?;
             dirty = false;
         }
     }
-    Ok(model)
+    Ok(feed.into_model())
+}
+
+/// Draws what there is to see now.
+fn frame<F: Feed>(
+    feed: &mut F,
+    state: &mut ViewState,
+    screen: &mut Screen,
+    options: &Options,
+) -> io::Result<()> {
+    let focus = state.focus();
+    feed.focus(&focus);
+    (options.focus)(&focus);
+    state.recording = feed.recording();
+    let timeline = feed.timeline();
+    let name = feed.source();
+    let shown = feed.shown();
+    let wall_offset_ns = state.wall.offset_ns;
+    let paused = !timeline.is_file() && timeline.is_still();
+    state.paused = paused.then(|| Paused {
+        at: timeline.at,
+        clock: wall_offset_ns.and_then(|offset| clock(timeline.at, offset)),
+        ago: timeline.now.since(timeline.at),
+    });
+    state.timeline = Some(timeline);
+    screen.terminal.draw(|frame| {
+        state.prepare(shown, &*options.shows, frame.area());
+        draw(shown, state, &name, frame);
+    })?;
+    Ok(())
 }
 
 /// The signals that end it.
@@ -177,42 +265,21 @@ fn clock(at: Mono, wall_offset_ns: i64) -> Option<String> {
     Some(here.strftime("%H:%M:%S").to_string())
 }
 
-/// Begins a recording, or ends it. Where nothing is recorded that is said, until the next time.
-fn record(recorder: &mut Option<&mut dyn Recorder>, model: &Model, state: &mut ViewState) {
-    if let Some(recorder) = recorder {
-        recorder.toggle(model, state.flows.filter.as_ref());
-        return;
-    }
-    let said = state.recording.notice.take().is_some();
-    state.recording.notice = (!said).then(|| Notice {
-        text: "this is recorded already: copy the file to keep it".to_owned(),
-        alarm: false,
-    });
-}
-
-/// Folds what came.
-fn take(batch: &[Event], model: &mut Model, recorder: &mut Option<&mut dyn Recorder>) {
-    for event in batch {
-        model.apply(event);
-        if let Some(recorder) = recorder {
-            recorder.take(model, event);
-        }
-    }
-    // The screen has no page for them yet; they are not to pile up.
-    drop(model.take_derived());
-}
-
 /// What an input asks of the loop, the weightiest last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Reaction {
     Nothing,
     Draw,
-    Pause,
-    Record,
     Quit,
 }
 
-fn react(read: &Input, state: &mut ViewState, screen: &mut Screen) -> io::Result<Reaction> {
+fn react<F: Feed>(
+    read: &Input,
+    state: &mut ViewState,
+    screen: &mut Screen,
+    feed: &mut F,
+    options: &Options,
+) -> Result<Reaction, TuiError> {
     let key = match read {
         Input::Key(key) if key.kind != KeyEventKind::Release => Key::of(*key),
         Input::Resize(..) => return Ok(Reaction::Draw),
@@ -236,8 +303,13 @@ fn react(read: &Input, state: &mut ViewState, screen: &mut Screen) -> io::Result
         Some(Effect::Quit) => return Ok(Reaction::Quit),
         Some(Effect::Redraw) => screen.redraw()?,
         Some(Effect::Suspend) => screen.suspend()?,
-        Some(Effect::Pause) => return Ok(Reaction::Pause),
-        Some(Effect::Record) => return Ok(Reaction::Record),
+        Some(Effect::Record) => state.notice = feed.record(state.flows.filter.as_ref()),
+        Some(Effect::Time(command)) => {
+            let wanted = |model: &Model, id: FlowId, flow: Option<&Flow>| {
+                state.wants(model, &*options.shows, id, flow)
+            };
+            state.notice = feed.act(command, &wanted)?;
+        }
         Some(Effect::Mouse(taken)) => screen.mouse(taken)?,
         None => {}
     }

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use super::moment::Place;
 use crate::model::MarkKind;
 use crate::units::Mono;
 
@@ -15,7 +14,7 @@ pub enum Command {
     Step(Direction),
     /// A hundred steps of a recording, ten of what is live.
     Skip(Direction),
-    To(Place),
+    To(Mono),
     Faster,
     Slower,
     /// To the beginning; to the end, which of what is live is now.
@@ -108,7 +107,8 @@ impl Transport {
             first,
             last: last.max(first),
             at: first,
-            going: true,
+            // One moment alone is its end.
+            going: last > first,
             speed,
         }
     }
@@ -203,7 +203,8 @@ impl Transport {
                 self.going = self.kind == Kind::Live;
                 self.at = self.last;
             }
-            Command::To(_) | Command::Jump(..) => {}
+            Command::To(moment) => self.go(moment),
+            Command::Jump(..) => {}
         }
     }
 
@@ -373,7 +374,9 @@ mod tests {
         ) {
             let (first, last) = (Mono(first * S), Mono((first + length) * S));
             let mut t = if live { Transport::live() } else { Transport::file(first, last, Speed::default()) };
-            t.extend(first, last);
+            if live {
+                t.extend(first, last);
+            }
             for (what, n) in steps {
                 match what {
                     0 => t.act(Command::Toggle),

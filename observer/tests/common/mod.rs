@@ -16,7 +16,9 @@
 //! ```
 
 // Each test binary compiles this file and uses a part of it.
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports, unused_macros)]
+
+pub mod pty;
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};

@@ -4,10 +4,11 @@ use crossterm::event::KeyCode;
 
 use super::Key::{Char, Code, Ctrl};
 use super::{Action, Binding, Context, Key};
-use crate::model::EntryKind;
+use crate::model::{EntryKind, MarkKind};
 use crate::tui::page::Page;
+use crate::tui::transport::Direction;
 
-use Context::{Anywhere, Chooser, Prompt};
+use Context::{Anywhere, Chooser, Prompt, Time};
 const FLOWS: Context = Context::On(Page::Flows);
 const FLOW: Context = Context::On(Page::Flow);
 const EVENTS: Context = Context::On(Page::Events);
@@ -123,10 +124,83 @@ pub const BINDINGS: &[Binding] = &[
     row(FLOWS, Action::Columns, "columns")
         .on(&[Char('c'), Code(KeyCode::F(2))], "choose columns")
         .footer("columns"),
-    row(Anywhere, Action::Pause, "pause")
+    row(Time, Action::Pause, "pause")
         .on(&[Char(' ')], "pause, go on")
         .footer("pause"),
     row(Anywhere, Action::Record, "record").on(&[Char('R')], "record from here, end it"),
+    row(Time, Action::StepBack, "step-back")
+        .on(&[Char(',')], "step back: 0.1 s × speed")
+        .footer("step"),
+    row(Time, Action::StepForth, "step-forth")
+        .on(&[Char('.')], "step forth; live: 1 s")
+        .footer("step"),
+    row(Time, Action::SkipBack, "skip-back")
+        .on(&[Char('(')], "100 steps back")
+        .footer("skip"),
+    row(Time, Action::SkipForth, "skip-forth")
+        .on(&[Char(')')], "100 forth; live: 10 s")
+        .footer("skip"),
+    row(Time, Action::Slower, "slower")
+        .on(&[Char('{')], "slower: 0.1× at least")
+        .footer("speed"),
+    row(Time, Action::Faster, "faster")
+        .on(&[Char('}')], "faster: 100× at most")
+        .footer("speed"),
+    row(Time, Action::GoTo, "go-to")
+        .on(&[Char(':')], "go to 21:00:05, +90s, 50%")
+        .footer("go to"),
+    row(Time, Action::Beginning, "beginning").on(&[Char('^')], "to where it begins"),
+    row(Time, Action::End, "end").on(&[Char('$')], "to its end; live: to now"),
+    row(
+        Time,
+        Action::Jump(Direction::Forth, MarkKind::Burst),
+        "next-burst",
+    )
+    .on(&[Char('e')], "next retransmit burst")
+    .footer("burst"),
+    row(
+        Time,
+        Action::Jump(Direction::Back, MarkKind::Burst),
+        "previous-burst",
+    )
+    .on(&[Char('E')], "the one before")
+    .footer("burst"),
+    row(
+        Time,
+        Action::Jump(Direction::Forth, MarkKind::Phase),
+        "next-phase",
+    )
+    .on(&[Char('p')], "next change of phase"),
+    row(
+        Time,
+        Action::Jump(Direction::Back, MarkKind::Phase),
+        "previous-phase",
+    )
+    .on(&[Char('P')], "the one before"),
+    row(
+        Time,
+        Action::Jump(Direction::Forth, MarkKind::Verdict),
+        "next-verdict",
+    )
+    .on(&[Char('v')], "next change of verdict"),
+    row(
+        Time,
+        Action::Jump(Direction::Back, MarkKind::Verdict),
+        "previous-verdict",
+    )
+    .on(&[Char('V')], "the one before"),
+    row(
+        Time,
+        Action::Jump(Direction::Forth, MarkKind::Loss),
+        "next-loss",
+    )
+    .on(&[Char('l')], "next loss of events"),
+    row(
+        Time,
+        Action::Jump(Direction::Back, MarkKind::Loss),
+        "previous-loss",
+    )
+    .on(&[Char('L')], "the one before"),
     row(Anywhere, Action::Up, "up")
         .on(&[Code(KeyCode::Up), Char('k')], "one line up")
         .footer("move"),
@@ -238,7 +312,7 @@ pub(super) fn markdown() -> String {
         "# Keys and columns\n\nMade from the table in `src/tui/keys/table.rs`; a test keeps it true. The config file gives an action other keys:\n\n\
          ```toml\n[keys]\npause = [\"Space\", \"F5\"]\n```\n",
     );
-    for context in std::iter::once(Anywhere).chain(Context::places()) {
+    for context in Context::sections() {
         let rows: Vec<&Binding> = BINDINGS.iter().filter(|r| r.context == context).collect();
         if rows.is_empty() {
             continue;

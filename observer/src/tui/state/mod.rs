@@ -11,11 +11,13 @@ pub mod prompt;
 pub mod qdiscs;
 
 use super::address::Addresses;
+use super::feed::Timeline;
 use super::keys::{Action, Context, Key, Keymap};
 use super::moment::Wall;
 use super::page::{Page, Pages};
 use super::recorder::Told;
 use super::theme::Theme;
+use super::transport::{Command, Direction};
 use crate::event::FlowId;
 use crate::filter::Filter;
 use crate::model::{Flow, Model};
@@ -29,13 +31,13 @@ use prompt::{Before, Prompt, Purpose};
 use qdiscs::QdiscsState;
 
 /// What only the loop can do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Effect {
     Quit,
     Redraw,
     Suspend,
-    /// Freezes the view, or lets it go.
-    Pause,
+    /// Moves in time, or stands still.
+    Time(Command),
     /// Begins a recording, or ends it.
     Record,
     /// Takes the mouse, or leaves it to the terminal.
@@ -71,6 +73,10 @@ pub struct ViewState {
     pub paused: Option<Paused>,
     /// What there is to say of recordings begun here.
     pub recording: Told,
+    /// Where in time one is, as last drawn; `None` = nobody told.
+    pub timeline: Option<Timeline>,
+    /// What the last key could not do.
+    pub notice: Option<String>,
     pub theme: Theme,
     pub addresses: Addresses,
     pub keys: Keymap,
@@ -90,6 +96,17 @@ impl ViewState {
         self.flows.selected.into_iter().collect()
     }
 
+    /// A recording is shown.
+    pub fn is_replay(&self) -> bool {
+        self.timeline.as_ref().is_some_and(Timeline::is_file)
+    }
+
+    /// One moves in time: through a recording, or back from what is live.
+    pub fn is_in_time(&self) -> bool {
+        let timeline = self.timeline.as_ref();
+        timeline.is_some_and(|timeline| timeline.is_file() || timeline.is_still())
+    }
+
     /// Which keys mean something now.
     pub fn context(&self) -> Context {
         if self.prompt.is_some() {
@@ -104,6 +121,10 @@ impl ViewState {
     /// Acts on a key. `None` = it means nothing here.
     pub fn key(&mut self, key: Key) -> Option<Option<Effect>> {
         if let Some(action) = self.keys.action(key, self.context()) {
+            // Drawn anew, it is still to be read.
+            if !matches!(action, Action::Redraw | Action::Suspend) {
+                self.notice = None;
+            }
             return Some(self.update(action));
         }
         let (Some(prompt), Key::Char(c)) = (&mut self.prompt, key) else {
@@ -124,14 +145,19 @@ impl ViewState {
 
     /// Acts on what a key asks for.
     pub fn update(&mut self, action: Action) -> Option<Effect> {
+        if action == Action::Accept && self.asks_for_time() {
+            return self.go_to();
+        }
         if self.prompt.is_some() && self.prompted(action) {
             return None;
+        }
+        if let Some(command) = time(action) {
+            return Some(Effect::Time(command));
         }
         match action {
             Action::Quit => return Some(Effect::Quit),
             Action::Redraw => return Some(Effect::Redraw),
             Action::Suspend => return Some(Effect::Suspend),
-            Action::Pause => return Some(Effect::Pause),
             Action::Record => return Some(Effect::Record),
             Action::Mouse => {
                 self.clicks.taken = !self.clicks.taken;
@@ -147,6 +173,7 @@ impl ViewState {
             Action::Back if self.context() != Context::Chooser => self.back(),
             Action::Search => self.ask(Purpose::Search),
             Action::Filter => self.ask(Purpose::Filter),
+            Action::GoTo => self.ask(Purpose::Time),
             action => match self.page() {
                 Page::Flows => self.flows.update(action),
                 // To another flow.
@@ -197,7 +224,7 @@ impl ViewState {
             selected: self.flows.selected,
         };
         let text = match purpose {
-            Purpose::Search => String::new(),
+            Purpose::Search | Purpose::Time => String::new(),
             // The one in force is changed.
             Purpose::Filter => before
                 .filter
@@ -207,6 +234,43 @@ impl ViewState {
         };
         self.flows.not_found = false;
         self.prompt = Some(Prompt::new(purpose, text, before));
+    }
+
+    fn asks_for_time(&self) -> bool {
+        let prompt = self.prompt.as_ref();
+        prompt.is_some_and(|prompt| prompt.purpose == Purpose::Time)
+    }
+
+    /// To the moment that was typed. One that cannot be gone to is told, and the line stays open.
+    fn go_to(&mut self) -> Option<Effect> {
+        let text = self.prompt.as_ref()?.text.trim().to_owned();
+        if text.is_empty() {
+            self.prompt = None;
+            return None;
+        }
+        let transport = self.timeline.as_ref()?.transport;
+        let place = text
+            .parse()
+            .and_then(|place| self.wall.moment(place, transport.first(), transport.last()));
+        match place {
+            Ok(moment) => {
+                self.prompt = None;
+                Some(Effect::Time(Command::To(moment)))
+            }
+            Err(told) => {
+                self.notice = Some(told);
+                None
+            }
+        }
+    }
+
+    /// Whether a moment of this flow is one to jump to: on its own page those of the flow that is looked at.
+    pub fn wants(&self, model: &Model, shows: &Shows, id: FlowId, flow: Option<&Flow>) -> bool {
+        match self.flows.selected {
+            Some(selected) if self.page() == Page::Flow => id == selected,
+            // Nothing is known of it that a filter could ask for.
+            _ => flow.is_none_or(|flow| shows(model, flow) && self.flows.passes(model, flow)),
+        }
     }
 
     /// What the line does with an action. False when it is not the line's.
@@ -265,8 +329,27 @@ impl ViewState {
                     self.flows.filter = prompt.before.filter.clone();
                 }
             },
+            Purpose::Time => self.notice = None,
         }
     }
+}
+
+/// What an action asks of time.
+fn time(action: Action) -> Option<Command> {
+    use Direction::{Back, Forth};
+    Some(match action {
+        Action::Pause => Command::Toggle,
+        Action::StepBack => Command::Step(Back),
+        Action::StepForth => Command::Step(Forth),
+        Action::SkipBack => Command::Skip(Back),
+        Action::SkipForth => Command::Skip(Forth),
+        Action::Slower => Command::Slower,
+        Action::Faster => Command::Faster,
+        Action::Beginning => Command::First,
+        Action::End => Command::Last,
+        Action::Jump(direction, kind) => Command::Jump(direction, kind),
+        _ => return None,
+    })
 }
 
 /// Movement through lines that have a page in view: how far an action goes. `None` = it is no movement.
@@ -391,6 +474,9 @@ mod tests {
         assert_eq!(state.paused, None);
         state.update(Action::Back);
         assert_eq!(state.context(), Context::On(Page::Flows));
-        assert_eq!(state.key(Key::Char(' ')), Some(Some(Effect::Pause)));
+        assert_eq!(
+            state.key(Key::Char(' ')),
+            Some(Some(Effect::Time(Command::Toggle)))
+        );
     }
 }

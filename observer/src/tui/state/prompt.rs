@@ -15,6 +15,8 @@ const LONGEST: usize = 1000;
 pub enum Purpose {
     Search,
     Filter,
+    /// The moment to go to.
+    Time,
 }
 
 /// The line, with what is to come back when it is given up.

@@ -18,8 +18,22 @@ const DEVICE_LINES: usize = 3;
 const NAME: usize = 8;
 const BETWEEN: &str = " · ";
 
-/// The header's lines, at most `height` of them.
+/// The header's lines, at most `height` of them; over a recording where in it one is goes before all else.
 pub fn lines(
+    model: &Model,
+    state: &ViewState,
+    source: &str,
+    width: usize,
+    height: usize,
+) -> Vec<Line<'static>> {
+    let file = super::timeline::file(model, state, width, height == 1);
+    let height = height.saturating_sub(usize::from(file.is_some()));
+    let rest = present(model, state, source, width, height);
+    file.into_iter().chain(rest).collect()
+}
+
+/// What is true now.
+fn present(
     model: &Model,
     state: &ViewState,
     source: &str,
@@ -226,6 +240,14 @@ fn defaults(model: &Model, state: &ViewState) -> Vec<String> {
 
 /// The line for what has just been recorded and for what does not work here; `None` when there is neither.
 pub fn status(model: &Model, state: &ViewState, width: usize) -> Option<Line<'static>> {
+    // Typing a time, it is told beside what is typed.
+    if let Some(notice) = state.notice.as_ref().filter(|_| state.prompt.is_none()) {
+        return Some(Line::styled(cut(notice, width), state.theme.warn));
+    }
+    let timeline = state.timeline.as_ref();
+    if let Some(trouble) = timeline.and_then(|timeline| timeline.trouble.as_ref()) {
+        return Some(Line::styled(cut(trouble, width), state.theme.alarm));
+    }
     if let Some(notice) = &state.recording.notice {
         let style = if notice.alarm {
             state.theme.alarm

@@ -39,7 +39,7 @@ pub fn place(model: &Model, state: &ViewState, area: Rect) -> Option<String> {
 pub fn lines(model: &Model, state: &ViewState, width: usize) -> Vec<Line<'static>> {
     let title = |text: String| Line::styled(text, state.theme.heading);
     let mut lines = Vec::new();
-    for context in std::iter::once(Context::Anywhere).chain(Context::places()) {
+    for context in Context::sections() {
         let rows = state.keys.rows().iter();
         let rows: Vec<String> = rows
             .filter(|row| row.binding.context == context && !row.keys.is_empty())

@@ -10,6 +10,7 @@ pub mod help;
 pub mod host;
 pub mod prompt;
 pub mod qdiscs;
+pub mod timeline;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

@@ -4,6 +4,7 @@ use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::tui::format::cut;
+use crate::tui::moment::PLACES;
 use crate::tui::state::ViewState;
 use crate::tui::state::prompt::{Prompt, Purpose};
 
@@ -15,6 +16,7 @@ pub fn lines(state: &ViewState, width: usize) -> Vec<Line<'static>> {
     let label = match prompt.purpose {
         Purpose::Search => "Search: ",
         Purpose::Filter => "Filter: ",
+        Purpose::Time => "Go to: ",
     };
     let (left, right) = prompt.sides();
     // The cursor stays in view: what does not fit goes at the left.
@@ -39,6 +41,13 @@ pub fn lines(state: &ViewState, width: usize) -> Vec<Line<'static>> {
                 line.push_span(Span::styled("  nowhere", state.theme.warn));
             }
             vec![line]
+        }
+        Purpose::Time => {
+            let note = match &state.notice {
+                Some(told) => Line::styled(cut(told, width), state.theme.warn),
+                None => Line::styled(cut(PLACES, width), quiet),
+            };
+            vec![line, note]
         }
         Purpose::Filter => {
             let note = match mistake(prompt, label.len(), gone) {
