@@ -15,6 +15,8 @@ use tempfile::TempDir;
 
 const OBSERVER: &str = env!("CARGO_BIN_EXE_observer");
 const SECONDS: u32 = 8;
+/// When it read is known to so much.
+const SLACK_NS: u64 = 50_000_000;
 
 /// iperf3's server for one client; ended when dropped.
 struct Server(Child);
@@ -66,9 +68,9 @@ fn assert_near(what: &str, got: &Value, wanted: f64, share: f64) {
     );
 }
 
-/// Its mean RTT, from our samples: the mean of srtt as it was when iperf3 read it, at the end of every interval. When its
-/// clock began is not told: within a tenth of a second after `start`, where its readings fit best.
-fn mean_rtt(samples: &[(u64, f64)], start: u64, theirs: &Value) -> f64 {
+/// Its mean RTT, from our samples: the mean of srtt as it was when iperf3 read it, at the end of every interval; and when it
+/// read last. When its clock began is not told: within a tenth of a second after `start`, where its readings fit best.
+fn mean_rtt(samples: &[(u64, f64)], start: u64, theirs: &Value) -> (f64, u64) {
     let intervals = theirs["intervals"].as_array().expect("intervals");
     let readings: Vec<(f64, f64)> = intervals
         .iter()
@@ -92,7 +94,40 @@ fn mean_rtt(samples: &[(u64, f64)], start: u64, theirs: &Value) -> f64 {
     let best = shifts.min_by(|a, b| misfit(*a).total_cmp(&misfit(*b)));
     let best = best.expect("some");
     let ours = readings.iter().map(|(end, _)| at(best, *end));
-    ours.sum::<f64>() / readings.len() as f64
+    let mean = ours.sum::<f64>() / readings.len() as f64;
+    let last = readings.last().map_or(0.0, |(end, _)| *end);
+    (mean, start + best + (last * 1e9) as u64)
+}
+
+/// iperf3 counts up to its last reading, we up to the end of the flow, which sends on until its buffer is empty: at some
+/// moment about that reading our count was exactly its.
+fn assert_counted(events: &[Value], counted: u64, total: u64, read: u64) {
+    let mut sums = vec![(0, 0)];
+    for event in events.iter().filter(|event| event["type"] == "retransmit") {
+        let segments = event["segments"].as_u64().expect("a number");
+        let (_, before) = sums[sums.len() - 1];
+        sums.push((
+            event["mono_ns"].as_u64().expect("a moment"),
+            before + segments,
+        ));
+    }
+    assert_eq!(
+        sums.last().map(|(_, sum)| *sum),
+        Some(total),
+        "events add up"
+    );
+    let near = read.saturating_sub(SLACK_NS)..=read + SLACK_NS;
+    let before = sums.iter().rev().find(|(time, _)| time < near.start());
+    let about = sums.iter().filter(|(time, _)| near.contains(time));
+    let possible: Vec<u64> = before
+        .into_iter()
+        .chain(about)
+        .map(|(_, sum)| *sum)
+        .collect();
+    assert!(
+        possible.contains(&counted),
+        "{counted} retransmitted segments: {possible:?} of {total}"
+    );
 }
 
 fn agrees(cc: &str) {
@@ -152,14 +187,17 @@ fn agrees(cc: &str) {
 
     let events = lines(&["export", file, "--format", "jsonl"]);
     let of_flow = |line: &&Value| line["flow"]["id"] == flow["flow"]["id"];
+    let events: Vec<Value> = events.iter().filter(of_flow).cloned().collect();
     let samples: Vec<(u64, f64)> = events
         .iter()
-        .filter(of_flow)
         .filter(|line| line["type"] == "sample")
         .filter_map(|line| Some((line["mono_ns"].as_u64()?, line["srtt_us"].as_f64()?)))
         .collect();
     let start = report["start_mono_ns"].as_u64().expect("a moment");
-    let mean = mean_rtt(&samples, start, &theirs);
+    let (mean, read) = mean_rtt(&samples, start, &theirs);
+    let counted = sent["retransmits"].as_u64().expect("a number");
+    let total = report["retrans_segments"].as_u64().expect("a number");
+    assert_counted(&events, counted, total, read);
     assert_near(
         "mean RTT by its definition",
         &mean.into(),
