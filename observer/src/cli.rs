@@ -1,5 +1,6 @@
 //! The command line: what may be said, nothing of what it does.
 
+mod lab;
 mod record;
 mod report;
 
@@ -9,6 +10,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::tui::Place;
+pub use lab::{EmulatorChoice, LabArgs, LabCommand, LabRunArgs};
 pub use record::{ExportArgs, ExportFormat, RecordArgs, ReplayArgs};
 pub use report::{CompareArgs, ReportArgs, ReportFormat};
 
@@ -47,6 +49,8 @@ pub enum Command {
     Compare(CompareArgs),
     /// Convert a recording
     Export(ExportArgs),
+    /// A path with known truth, in network namespaces: send over it, record, report
+    Lab(LabArgs),
 }
 
 #[derive(Debug, Args)]
@@ -82,7 +86,7 @@ pub struct StreamArgs {
 }
 
 /// What holds for every command.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct Common {
     /// Only IPv4 (v4-mapped flows too)
     #[arg(short = '4', long, global = true, conflicts_with = "ipv6")]

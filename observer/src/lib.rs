@@ -8,6 +8,7 @@ pub mod export;
 pub mod filter;
 pub mod host;
 pub mod kernel;
+pub mod lab;
 pub mod model;
 pub mod playback;
 pub mod record;

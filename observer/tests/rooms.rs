@@ -22,12 +22,14 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     // `run` alone knows sources: the loop waits for events and keys at once.
     // A filter may be typed on the screen.
     ("tui", &["event", "filter", "model", "source", "units"]),
-    ("cli", &["kernel", "record", "report", "tui"]),
+    // It gives the truth; who observes gives the answer.
+    ("lab", &["host", "units"]),
+    ("cli", &["kernel", "lab", "record", "report", "tui"]),
     (
         "commands",
         &[
-            "cli", "event", "export", "filter", "host", "kernel", "model", "playback", "record",
-            "report", "source", "tui", "units",
+            "cli", "event", "export", "filter", "host", "kernel", "lab", "model", "playback",
+            "record", "report", "source", "tui", "units",
         ],
     ),
 ];

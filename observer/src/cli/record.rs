@@ -90,7 +90,7 @@ fn speed(text: &str) -> Result<Speed, String> {
     })
 }
 
-fn label(text: &str) -> Result<(String, String), String> {
+pub(super) fn label(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err(format!("'{text}' is no label: write KEY=VALUE")),

@@ -4,6 +4,7 @@ mod choose;
 mod compare;
 mod ends;
 mod export;
+mod lab;
 mod lines;
 mod list;
 mod live;
@@ -120,6 +121,7 @@ pub fn run(cli: Cli) -> ExitCode {
             Some(Command::Compare(args)) => compare::run(&common, &args).await,
             Some(Command::Report(args)) => report::run(&common, &args).await,
             Some(Command::Export(args)) => export::run(&common, &args).await,
+            Some(Command::Lab(args)) => lab::run(&common, &args).await,
         }
     });
     match result {

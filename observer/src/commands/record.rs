@@ -1,7 +1,7 @@
 //! `observer record`: what happens into a file, until it is told to end, or a command has ended.
 
 pub mod by_key;
-mod child;
+pub(super) mod child;
 mod gate;
 mod present;
 mod progress;
@@ -68,6 +68,58 @@ pub async fn run(common: &Common, args: &RecordArgs) -> Result<(), Failure> {
     drop(source);
     result?;
     recording.finish(common.strict, child, status).await
+}
+
+/// Records while `work` runs: it begins when the hooks are on and ends the recording when it is over, after a last look
+/// at all flows; Ctrl-C and SIGTERM end both. What was seen, and what the work came to; the file is whole in any case.
+pub(super) async fn whilst<W, T>(
+    common: &Common,
+    args: &RecordArgs,
+    work: impl FnOnce() -> W,
+) -> Result<(Model, T), Failure>
+where
+    W: Future<Output = Result<T, Failure>>,
+{
+    let choice = choose::Choice::new(common, &args.filter.filter)?;
+    let mut target = target(common, args);
+    Files::check(&target)?;
+    let mut source = choose::source(common, &choice, true)?;
+    describe(&mut target.environment, source.info());
+    let mut recording = Recording::new(args, choice, target, source.stopper())?;
+    // There is one namespace here, of ours.
+    recording.elsewhere_told = true;
+    let mut stops = Stops {
+        interrupt: signal(SignalKind::interrupt())?,
+        terminate: signal(SignalKind::terminate())?,
+    };
+    let mut work = std::pin::pin!(async { work().await });
+    let (mut begun, mut came_to) = (false, None);
+    let result = loop {
+        let batch = tokio::select! {
+            batch = source.next() => batch.map_err(|error| Failure::Failed(error.into()))?,
+            result = &mut work, if begun && came_to.is_none() => {
+                came_to = Some(result);
+                recording.stop();
+                continue;
+            }
+            _ = stops.next() => {
+                came_to.get_or_insert(Err(Failure::Interrupted));
+                recording.stop();
+                continue;
+            }
+        };
+        let Some(batch) = batch else { break Ok(()) };
+        if let Err(error) = recording.batch(&batch) {
+            break Err(error);
+        }
+        begun = true;
+    };
+    recording.stop();
+    drop(source);
+    result?;
+    let model = recording.close()?;
+    let came_to = came_to.unwrap_or(Err(Failure::Interrupted))?;
+    Ok((model, came_to))
 }
 
 /// When the command is over; never, where there is none.
@@ -241,22 +293,27 @@ impl Recording {
         }
     }
 
-    async fn finish(
-        mut self,
-        strict: bool,
-        child: Option<Child>,
-        status: Option<Ended>,
-    ) -> Result<(), Failure> {
+    /// Ends the files, and says what is in them.
+    fn close(mut self) -> Result<Model, Failure> {
         let now = self.model.now();
         let span = Duration::from_nanos(now.since(self.begun.unwrap_or(now)));
         self.progress.clear();
         let left_out = self.sink.left_out();
         let totals = self.sink.finish()?;
-        let lost = self.model.lost();
-        self.progress.summary(span, &totals, lost);
+        self.progress.summary(span, &totals, self.model.lost());
         if let Some(text) = left_out {
             output::message(&format!("observer: {text}"));
         }
+        Ok(self.model)
+    }
+
+    async fn finish(
+        self,
+        strict: bool,
+        child: Option<Child>,
+        status: Option<Ended>,
+    ) -> Result<(), Failure> {
+        let lost = self.close()?.lost();
         let status = match (status, child) {
             (Some(ended), _) => ended.code(),
             // `-t` came first: the recording is closed, the command goes on.

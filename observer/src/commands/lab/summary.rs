@@ -1,0 +1,127 @@
+//! What was made, and what of it arrived: for people, beside the report of what was observed.
+
+use std::time::Duration;
+
+use crate::lab::emulator::Emulator;
+use crate::lab::emulator::truth::Counts;
+use crate::lab::path::{Path, rate_word};
+use crate::lab::verify::Measured;
+use crate::units::{ms, percent};
+
+/// The path made.
+pub fn path(path: &Path, emulator: &dyn Emulator, measured: &Measured) -> String {
+    let rtt = measured.rtt.as_secs_f64() * 1e3;
+    let rate = match measured.rate_bps {
+        Some(rate) => format!("{:.2} Mbit/s", rate / 1e6),
+        None => format!(
+            "rate not measured: policed to {}",
+            rate_word(path.long_run_bps())
+        ),
+    };
+    format!(
+        "path {} by {}; measured {rtt:.2} ms, {rate}",
+        path.name(),
+        emulator.description()
+    )
+}
+
+/// What the emulator did and what arrived, and whether that was what was asked for, in lines.
+pub fn truth(path: &Path, counts: &Counts, received: Option<(u64, Duration)>) -> Vec<String> {
+    let offered = counts.offered_packets;
+    let share = |lost: u64| match offered {
+        0 => String::new(),
+        _ => format!(" ({})", percent(lost as f64 / offered as f64)),
+    };
+    let mut causes: Vec<String> = counts
+        .lost
+        .iter()
+        .map(|(cause, lost)| format!("{cause} {lost}{}", share(*lost)))
+        .collect();
+    causes.extend(
+        counts
+            .marked
+            .filter(|_| path.ecn)
+            .map(|marked| format!("marked {marked}")),
+    );
+    let causes = if causes.is_empty() {
+        "none".to_owned()
+    } else {
+        causes.join(", ")
+    };
+    let mut lines = vec![format!(
+        "truth: {offered} packets toward the receiver; lost: {causes}"
+    )];
+    if let Some((bytes, span)) = received {
+        let span = span.as_secs_f64();
+        let mbps = bytes as f64 * 8.0 / span / 1e6;
+        lines.push(format!("truth: received {mbps:.2} Mbit/s over {span:.1} s"));
+    }
+    if counts.overrun > 0 {
+        lines.push(format!(
+            "observer: this machine was too slow for the path: {} packets were lost to nobody's account",
+            counts.overrun
+        ));
+    }
+    let late = counts.late.unwrap_or(0);
+    if late as f64 > offered as f64 * 0.01 {
+        lines.push(format!(
+            "observer: this machine was too slow for the path: {late} packets left more than 1 ms late, the last of them {} ms",
+            ms(counts.latest_us)
+        ));
+    }
+    // Four standard deviations of a binomial count.
+    let expected = offered as f64 * path.loss;
+    let error = 4.0 * (expected * (1.0 - path.loss)).sqrt() + 1.0;
+    if let Some(random) = counts.lost.get("random")
+        && !path.ecn
+        && (*random as f64 - expected).abs() > error
+    {
+        lines.push(format!(
+            "observer: {random} packets were lost at random where {expected:.0} ± {error:.0} were to be"
+        ));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::path::Buffer;
+
+    fn path() -> Path {
+        Path {
+            rate_bps: 100_000_000,
+            rtt: Duration::from_millis(40),
+            buffer: Buffer::Bdp(1.0),
+            loss: 0.01,
+            burst_loss: 0.0,
+            jitter: Duration::ZERO,
+            policer: None,
+            ack_batch: Duration::ZERO,
+            ecn: false,
+            seed: 1,
+        }
+    }
+
+    #[test]
+    fn a_run_that_was_not_held_is_said_to_be_so() {
+        let mut counts = Counts {
+            offered_packets: 10_000,
+            ..Counts::default()
+        };
+        counts.lost.insert("random", 100);
+        let lines = truth(&path(), &counts, None);
+        assert_eq!(
+            lines,
+            ["truth: 10000 packets toward the receiver; lost: random 100 (1.00%)"]
+        );
+        counts.lost.insert("random", 200);
+        (counts.overrun, counts.late, counts.latest_us) = (3, Some(500), 7000);
+        let lines = truth(&path(), &counts, None);
+        assert_eq!(lines.len(), 4, "{lines:?}");
+        assert!(
+            lines[3].contains("200 packets were lost at random where 100 ± 41"),
+            "{lines:?}"
+        );
+    }
+}

@@ -1,0 +1,161 @@
+//! System calls that no library we use has: packet sockets of one device, a socket's pacing limit, offloads, the
+//! emulator's priority.
+
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd};
+
+fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}
+
+fn length<T>() -> libc::socklen_t {
+    libc::socklen_t::try_from(size_of::<T>()).unwrap_or(0)
+}
+
+fn set<T>(fd: impl AsFd, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {
+    // SAFETY: the kernel reads `size_of::<T>()` bytes from a value that outlives the call.
+    let result = unsafe {
+        libc::setsockopt(
+            fd.as_fd().as_raw_fd(),
+            level,
+            name,
+            std::ptr::from_ref(value).cast(),
+            length::<T>(),
+        )
+    };
+    checked(result).map(|_| ())
+}
+
+/// Every frame that comes in by the device of the calling thread's namespace, whole; sends frames out by it.
+pub fn packet_socket(device_index: u32) -> io::Result<OwnedFd> {
+    let protocol = (libc::ETH_P_ALL as u16).to_be();
+    let flags = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // Protocol 0: nothing comes before the bind says from which device.
+    // SAFETY: no pointers; the descriptor is nobody else's.
+    let socket = unsafe { OwnedFd::from_raw_fd(checked(libc::socket(libc::AF_PACKET, flags, 0))?) };
+    set(
+        &socket,
+        libc::SOL_PACKET,
+        libc::PACKET_IGNORE_OUTGOING,
+        &1i32,
+    )?;
+    // SAFETY: all zeroes is a valid sockaddr_ll.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = protocol;
+    address.sll_ifindex = i32::try_from(device_index).map_err(io::Error::other)?;
+    // SAFETY: a sockaddr_ll of its own size that outlives the call.
+    checked(unsafe {
+        libc::bind(
+            socket.as_raw_fd(),
+            std::ptr::from_ref(&address).cast(),
+            length::<libc::sockaddr_ll>(),
+        )
+    })?;
+    Ok(socket)
+}
+
+/// Frames that found no room in a packet socket since the last call.
+pub fn overrun(socket: impl AsFd) -> u64 {
+    let mut statistics = libc::tpacket_stats {
+        tp_packets: 0,
+        tp_drops: 0,
+    };
+    let mut size = length::<libc::tpacket_stats>();
+    // SAFETY: the kernel writes at most `size` bytes into a structure of that size.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_STATISTICS,
+            std::ptr::from_mut(&mut statistics).cast(),
+            &raw mut size,
+        )
+    };
+    if result == 0 {
+        u64::from(statistics.tp_drops)
+    } else {
+        0
+    }
+}
+
+pub fn set_max_pacing(socket: impl AsFd, bytes_per_s: u64) -> io::Result<()> {
+    set(
+        socket,
+        libc::SOL_SOCKET,
+        libc::SO_MAX_PACING_RATE,
+        &bytes_per_s,
+    )
+}
+
+pub fn set_max_segment(socket: impl AsFd, bytes: u32) -> io::Result<()> {
+    set(socket, libc::IPPROTO_TCP, libc::TCP_MAXSEG, &bytes)
+}
+
+pub fn set_window_clamp(socket: impl AsFd, bytes: u32) -> io::Result<()> {
+    set(socket, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, &bytes)
+}
+
+/// Has the calling thread run before ordinary ones, so that packets leave when they are due. Not everybody may.
+pub fn before_others() -> io::Result<()> {
+    // SAFETY: all zeroes is a valid sched_param.
+    let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
+    parameters.sched_priority = 1;
+    // SAFETY: a structure that outlives the call; 0 = this thread.
+    checked(unsafe { libc::sched_setscheduler(0, libc::SCHED_RR, &raw const parameters) })
+        .map(|_| ())
+}
+
+/// `struct ethtool_value`.
+#[repr(C)]
+struct Value {
+    command: u32,
+    data: u32,
+}
+
+// `linux/ethtool.h`.
+const RX_CHECKSUM: u32 = 0x15;
+const TX_CHECKSUM: u32 = 0x17;
+const SCATTER_GATHER: u32 = 0x19;
+const TSO: u32 = 0x1f;
+const GSO: u32 = 0x24;
+const GRO: u32 = 0x2c;
+const SIOCETHTOOL: libc::Ioctl = 0x8946;
+
+/// Each packet by itself, with its checksum, on a device of the calling thread's namespace.
+pub fn offloads_off(device: &str) -> io::Result<()> {
+    // SAFETY: no pointers; the descriptor is nobody else's.
+    let socket = unsafe {
+        let flags = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
+        OwnedFd::from_raw_fd(checked(libc::socket(libc::AF_INET, flags, 0))?)
+    };
+    for command in [TSO, GSO, GRO, TX_CHECKSUM, RX_CHECKSUM, SCATTER_GATHER] {
+        let mut value = Value { command, data: 0 };
+        // SAFETY: all zeroes is a valid ifreq.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        for (to, from) in request.ifr_name.iter_mut().zip(device.bytes().take(15)) {
+            *to = from as libc::c_char;
+        }
+        request.ifr_ifru.ifru_data = std::ptr::from_mut(&mut value).cast();
+        // SAFETY: the request points to a value that outlives the call; these commands read and write no more than it.
+        let result = unsafe {
+            libc::ioctl(
+                socket.as_raw_fd(),
+                SIOCETHTOOL,
+                std::ptr::from_mut(&mut request),
+            )
+        };
+        match checked(result) {
+            Ok(_) => {}
+            // A switch that this device does not have is off.
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
