@@ -50,12 +50,23 @@ struct Range {
     last: f64,
 }
 
+/// What a column says of the algorithm's phase.
+#[derive(Clone, Copy, Debug, Default)]
+enum Told {
+    /// Nothing: the one before goes on.
+    #[default]
+    Nothing,
+    /// The algorithm has none, or it is not known.
+    NoPhase,
+    Phase(Phase),
+}
+
 #[derive(Clone, Debug, Default)]
 struct Column {
     lines: [Option<Range>; LINES.len()],
     retransmits: [u64; KINDS.len()],
-    /// The last that was told; inside, whether the algorithm has phases.
-    phase: Option<Option<Phase>>,
+    /// The last that was told.
+    phase: Told,
 }
 
 /// One flow's.
@@ -117,10 +128,10 @@ impl Chart {
             range.max = range.max.max(value);
             range.last = value;
         }
-        column.phase = Some(match &sample.cc {
-            Some(CcState::Bbr(bbr)) => bbr.phase,
-            _ => None,
-        });
+        column.phase = match &sample.cc {
+            Some(CcState::Bbr(bbr)) => bbr.phase.map_or(Told::NoPhase, Told::Phase),
+            _ => Told::NoPhase,
+        };
     }
 
     fn retransmit(&mut self, time: Mono, retransmit: &Retransmit) {

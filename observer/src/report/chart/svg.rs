@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{COLUMNS, Chart, LINES, Line, Range};
+use super::{COLUMNS, Chart, LINES, Line, Range, Told};
 use crate::event::{KINDS, retransmit_kind};
 use crate::units::{rate, size};
 
@@ -248,9 +248,10 @@ impl Chart {
         let mut held = None;
         for column in 0..=COLUMNS {
             // Nothing new is the old one.
-            let now = match self.columns.get(column) {
-                Some(column) => column.phase.unwrap_or(held),
-                None => None,
+            let now = match self.columns.get(column).map(|column| column.phase) {
+                Some(Told::Nothing) => held,
+                Some(Told::Phase(phase)) => Some(phase),
+                Some(Told::NoPhase) | None => None,
             };
             if column < COLUMNS && now == held {
                 continue;
