@@ -3,6 +3,7 @@
 mod lab;
 mod record;
 mod report;
+mod trust;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use crate::tui::Place;
 pub use lab::{EmulatorChoice, LabArgs, LabCommand, LabRunArgs};
 pub use record::{ExportArgs, ExportFormat, RecordArgs, ReplayArgs};
 pub use report::{CompareArgs, ReportArgs, ReportFormat};
+pub use trust::{CompletionsArgs, DoctorArgs, ManArgs, ServeArgs};
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done · 1 failed · 2 usage · 3 not permitted or not supported here (the message says what to do)
@@ -51,6 +53,14 @@ pub enum Command {
     Export(ExportArgs),
     /// A path with known truth, in network namespaces: send over it, record, report
     Lab(LabArgs),
+    /// What this host lacks, and its settings judged for the flows that run; exit code 1 where something is wrong
+    Doctor(DoctorArgs),
+    /// Metrics for Prometheus over HTTP, on loopback
+    Serve(ServeArgs),
+    /// Completions for a shell
+    Completions(CompletionsArgs),
+    /// Man pages
+    Man(ManArgs),
 }
 
 #[derive(Debug, Args)]

@@ -3,6 +3,7 @@
 pub mod cli;
 pub mod commands;
 pub mod detect;
+pub mod doctor;
 pub mod event;
 pub mod export;
 pub mod filter;
@@ -13,6 +14,7 @@ pub mod model;
 pub mod playback;
 pub mod record;
 pub mod report;
+pub mod serve;
 pub mod source;
 pub mod tui;
 pub mod units;

@@ -24,12 +24,15 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("tui", &["event", "filter", "model", "source", "units"]),
     // It gives the truth; who observes gives the answer.
     ("lab", &["host", "units"]),
+    // Judges the fold; its ladder of needs asks the kernel and the host.
+    ("doctor", &["event", "host", "kernel", "model", "units"]),
+    ("serve", &["event", "model", "units"]),
     ("cli", &["kernel", "lab", "record", "report", "tui"]),
     (
         "commands",
         &[
-            "cli", "event", "export", "filter", "host", "kernel", "lab", "model", "playback",
-            "record", "report", "source", "tui", "units",
+            "cli", "doctor", "event", "export", "filter", "host", "kernel", "lab", "model",
+            "playback", "record", "report", "serve", "source", "tui", "units",
         ],
     ),
 ];

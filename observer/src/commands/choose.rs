@@ -68,8 +68,17 @@ fn live_options(common: &Common, choice: &Choice) -> Result<LiveOptions, Failure
 /// The source asked for, of the flows that `choice` may show, or, left to us and without what the programs need,
 /// polling. `sweeping` = whether the programs' source looks at all sockets by itself every second.
 pub fn source(common: &Common, choice: &Choice, sweeping: bool) -> Result<Observed, Failure> {
+    source_and_refusal(common, choice, sweeping).map(|(source, _)| source)
+}
+
+/// The same, with why the programs do not run where polling had to do.
+pub fn source_and_refusal(
+    common: &Common,
+    choice: &Choice,
+    sweeping: bool,
+) -> Result<(Observed, Option<LoadError>), Failure> {
     if let Some(path) = &common.script {
-        return script(path, common.at).map(Observed::Script);
+        return script(path, common.at).map(|script| (Observed::Script(script), None));
     }
     let mut options = live_options(common, choice)?;
     if !sweeping {
@@ -78,19 +87,18 @@ pub fn source(common: &Common, choice: &Choice, sweeping: bool) -> Result<Observ
     let refused = match common.source {
         SourceChoice::Diag => None,
         SourceChoice::Auto | SourceChoice::Ebpf => match Live::start(&options) {
-            Ok(live) => return Ok(Observed::Live(live)),
-            Err(error) if common.source == SourceChoice::Auto && is_want(&error) => {
-                Some(reason(&error))
-            }
+            Ok(live) => return Ok((Observed::Live(live), None)),
+            Err(error) if common.source == SourceChoice::Auto && is_want(&error) => Some(error),
             Err(error) => return Err(error.into()),
         },
     };
     let polled = Polled::start(PolledOptions {
         namespaces: options.namespaces,
         everywhere: options.everywhere,
-        reason: refused,
+        reason: refused.as_ref().map(reason),
     });
-    Ok(Observed::Polled(polled.map_err(anyhow::Error::from)?))
+    let polled = polled.map_err(anyhow::Error::from)?;
+    Ok((Observed::Polled(polled), refused))
 }
 
 /// Whether this host, this kernel or our rights want something, so that polling is the next best. A binary built without

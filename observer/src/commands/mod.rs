@@ -2,8 +2,10 @@
 
 mod choose;
 mod compare;
+mod doctor;
 mod ends;
 mod export;
+mod generated;
 mod lab;
 mod lines;
 mod list;
@@ -13,6 +15,7 @@ mod output;
 mod record;
 mod replay;
 mod report;
+mod serve;
 mod stream;
 mod table;
 
@@ -122,6 +125,10 @@ pub fn run(cli: Cli) -> ExitCode {
             Some(Command::Report(args)) => report::run(&common, &args).await,
             Some(Command::Export(args)) => export::run(&common, &args).await,
             Some(Command::Lab(args)) => lab::run(&common, &args).await,
+            Some(Command::Doctor(args)) => doctor::run(&common, &args).await,
+            Some(Command::Serve(args)) => serve::run(&common, &args).await,
+            Some(Command::Completions(args)) => generated::completions(&args),
+            Some(Command::Man(args)) => generated::man(&args),
         }
     });
     match result {

@@ -1,0 +1,294 @@
+//! Metrics for Prometheus (SPEC §10): the fold counted up, without a label of any flow.
+//!
+//! Counters grow by the differences of each flow's own counters, so they never fall when a flow ends. What a flow that is
+//! older than us had counted before is not ours to count.
+
+pub mod http;
+mod metrics;
+
+use std::collections::HashMap;
+
+use observer_common::wire::RetransmitKind;
+use prometheus::proto::MetricFamily;
+
+use crate::event::{Counters, Event, FlowId, KINDS, Payload, Retransmit, Sample, retransmit_kind};
+use crate::model::{Flow, LimitedBy, Model};
+use crate::units::Mono;
+use metrics::Metrics;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// A flow's counters as last counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Totals {
+    acked: u64,
+    sent: u64,
+    retrans: u64,
+}
+
+impl Totals {
+    fn of(sample: &Sample) -> Self {
+        Self {
+            acked: sample.bytes_acked.unwrap_or(0),
+            sent: sample.bytes_sent.unwrap_or(0),
+            retrans: sample.bytes_retrans.unwrap_or(0),
+        }
+    }
+
+    /// A counter that fell begins anew: the socket was used again.
+    fn since(self, earlier: Self) -> Self {
+        let rise = |now: u64, then: u64| now.checked_sub(then).unwrap_or(now);
+        Self {
+            acked: rise(self.acked, earlier.acked),
+            sent: rise(self.sent, earlier.sent),
+            retrans: rise(self.retrans, earlier.retrans),
+        }
+    }
+}
+
+/// What of the programs' counters was counted.
+#[derive(Clone, Debug, Default)]
+struct Programs {
+    outcomes: [u64; OUTCOMES.len()],
+    at: Option<Mono>,
+}
+
+/// Values of `outcome`.
+const OUTCOMES: [&str; 6] = [
+    "kept",
+    "suppressed",
+    "filtered",
+    "failed",
+    "dropped",
+    "missed",
+];
+
+/// The fold and what was counted of it.
+#[derive(Debug)]
+pub struct Serve {
+    model: Model,
+    metrics: Metrics,
+    counted: HashMap<FlowId, Totals>,
+    qdiscs: HashMap<(String, String, u32, u32), u64>,
+    programs: Programs,
+    next: Option<Mono>,
+}
+
+impl Default for Serve {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Serve {
+    pub fn new() -> Self {
+        Self {
+            model: Model::default(),
+            metrics: Metrics::new(),
+            counted: HashMap::new(),
+            qdiscs: HashMap::new(),
+            programs: Programs::default(),
+            next: None,
+        }
+    }
+
+    /// Where the metrics are read, by other threads too.
+    pub fn registry(&self) -> prometheus::Registry {
+        self.metrics.registry.clone()
+    }
+
+    /// All metrics as they are now.
+    pub fn gather(&self) -> Vec<MetricFamily> {
+        self.metrics.registry.gather()
+    }
+
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// Takes an event in; counts once a second of event time.
+    pub fn apply(&mut self, event: &Event) {
+        self.model.apply(event);
+        match &event.payload {
+            Payload::Retransmit(retransmit) => self.retransmit(retransmit),
+            Payload::Counters(counters) => self.programs(event.time, counters),
+            _ => {}
+        }
+        let now = self.model.now();
+        let next = *self.next.get_or_insert(now.plus(SECOND_NS));
+        if now >= next {
+            self.next = Some(next.plus(SECOND_NS).max(now));
+            self.second();
+        }
+    }
+
+    /// CPU time of this process so far, which only its clock tells.
+    pub fn cpu(&mut self, total_ns: u64) {
+        let seconds = total_ns as f64 / 1e9;
+        let counted = self.metrics.cpu_seconds.get();
+        self.metrics
+            .cpu_seconds
+            .inc_by((seconds - counted).max(0.0));
+    }
+
+    /// Counts what happened since the last time, closed flows too: their last figures are final.
+    pub fn second(&mut self) {
+        self.metrics.flows.reset();
+        self.metrics.limits.reset();
+        for limit in LIMITS {
+            self.metrics
+                .limits
+                .with_label_values(&[limit.as_str()])
+                .set(0);
+        }
+        let mut counted = std::mem::take(&mut self.counted);
+        for flow in self.model.flows() {
+            self.flow(flow, &mut counted);
+        }
+        // Closed flows stay in the model for a while after they were counted to their end.
+        counted.retain(|id, _| self.model.flow(*id).is_some());
+        self.counted = counted;
+        self.devices();
+    }
+
+    fn flow(&self, flow: &Flow, counted: &mut HashMap<FlowId, Totals>) {
+        let attributes = flow.attributes();
+        let cc = attributes.map_or("unknown", |a| a.cc_name.as_str());
+        let version = attributes
+            .and_then(|a| a.cc_version.as_deref())
+            .unwrap_or("");
+        let labels = [cc, version];
+        let open = !flow.is_closed();
+        if open && flow.state().is_connected() {
+            self.metrics.flows.with_label_values(&labels).inc();
+            let limit = self.model.figures(flow).limit.as_str();
+            self.metrics.limits.with_label_values(&[limit]).inc();
+        }
+        let Some(sample) = flow.sample() else { return };
+        let now = Totals::of(sample);
+        let before = counted.insert(flow.id(), now);
+        let rise = match before {
+            Some(before) => now.since(before),
+            // Its birth was seen: all of it is ours.
+            None if flow.from_start() => now,
+            None => Totals::default(),
+        };
+        let metrics = &self.metrics;
+        metrics.acked.with_label_values(&labels).inc_by(rise.acked);
+        metrics.sent.with_label_values(&labels).inc_by(rise.sent);
+        metrics
+            .retransmitted
+            .with_label_values(&labels)
+            .inc_by(rise.retrans);
+        // A flow at rest has no RTT of this second.
+        if open && (rise.acked > 0 || rise.sent > 0) {
+            self.observe(sample, rise, cc);
+        }
+    }
+
+    /// One observation of each kind, as far as it is known.
+    fn observe(&self, sample: &Sample, rise: Totals, cc: &str) {
+        let metrics = &self.metrics;
+        if let Some(us) = sample.rtt_us.or(sample.srtt_us) {
+            metrics
+                .rtt
+                .with_label_values(&[cc])
+                .observe(f64::from(us) / 1e6);
+        }
+        if let (Some(srtt), Some(min)) = (sample.srtt_us, sample.min_rtt_us) {
+            let us = srtt.saturating_sub(min);
+            metrics
+                .queueing
+                .with_label_values(&[cc])
+                .observe(f64::from(us) / 1e6);
+        }
+        if let Some(rate) = sample.delivery_rate.filter(|_| !sample.rate_app_limited) {
+            metrics
+                .delivery
+                .with_label_values(&[cc])
+                .observe(rate as f64);
+        }
+        if rise.sent > 0 {
+            let ratio = rise.retrans as f64 / rise.sent as f64;
+            metrics.ratio.with_label_values(&[cc]).observe(ratio);
+        }
+    }
+
+    fn retransmit(&mut self, retransmit: &Retransmit) {
+        let kind = retransmit_kind(retransmit.kind);
+        let counter = self.metrics.retransmits.with_label_values(&[kind]);
+        counter.inc_by(u64::from(retransmit.segments));
+    }
+
+    /// Their own totals are since they were attached.
+    fn programs(&mut self, time: Mono, counters: &Counters) {
+        let mut now = [0u64; OUTCOMES.len()];
+        for program in &counters.programs {
+            let of = [
+                program.kept,
+                program.suppressed,
+                program.filtered,
+                program.failed,
+                program.dropped,
+                program.missed,
+            ];
+            for (sum, count) in now.iter_mut().zip(of) {
+                *sum = sum.saturating_add(count);
+            }
+        }
+        for ((outcome, now), before) in OUTCOMES.iter().zip(now).zip(self.programs.outcomes) {
+            let counter = self.metrics.events.with_label_values(&[outcome]);
+            counter.inc_by(now.saturating_sub(before));
+        }
+        self.programs.outcomes = now;
+        let before = self.programs.at.replace(time);
+        let cpus = self.model.host().map_or(0, |host| host.cpus);
+        if let (Some(before), Some(cost)) = (before, counters.cost) {
+            let wall = time.since(before) as f64 / 1e9;
+            let seconds = wall * f64::from(cpus) * f64::from(cost.kernel_ppm) / 1e6;
+            self.metrics.kernel_seconds.inc_by(seconds);
+        }
+    }
+
+    /// Devices of one name (in several namespaces) count together.
+    fn devices(&mut self) {
+        self.metrics.backlog.reset();
+        let devices: Vec<_> = self
+            .model
+            .devices()
+            .filter_map(|device| Some((device.name.clone(), device.id, device.egress()?)))
+            .collect();
+        let mut seen = HashMap::new();
+        for (name, id, qdisc) in devices {
+            let labels = [name.as_str(), qdisc.kind.as_str()];
+            let key = (name.clone(), qdisc.kind.clone(), id.netns, qdisc.handle);
+            let before = self.qdiscs.get(&key).copied();
+            let drops = self.metrics.drops.with_label_values(&labels);
+            // What it dropped before we came is not ours.
+            drops.inc_by(before.map_or(0, |before| qdisc.drops.saturating_sub(before)));
+            let level = i64::try_from(qdisc.backlog_bytes).unwrap_or(i64::MAX);
+            self.metrics.backlog.with_label_values(&labels).add(level);
+            seen.insert(key, qdisc.drops);
+        }
+        self.qdiscs = seen;
+    }
+}
+
+const LIMITS: [LimitedBy; 9] = [
+    LimitedBy::Idle,
+    LimitedBy::App,
+    LimitedBy::Rwnd,
+    LimitedBy::Sndbuf,
+    LimitedBy::Pacing,
+    LimitedBy::Cwnd,
+    LimitedBy::Loss,
+    LimitedBy::Path,
+    LimitedBy::Unknown,
+];
+
+/// Every kind, so that each series is there from the start.
+fn kinds() -> impl Iterator<Item = &'static str> {
+    KINDS
+        .into_iter()
+        .map(|kind: RetransmitKind| retransmit_kind(kind))
+}
