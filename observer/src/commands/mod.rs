@@ -23,6 +23,7 @@ use std::process::ExitCode;
 
 use crate::cli::{Cli, Command, FilterArgs};
 use crate::kernel::load::LoadError;
+use crate::kernel::rights::{self, Needed, RightsError};
 
 /// How a command ended other than well.
 #[derive(Debug)]
@@ -49,6 +50,12 @@ pub enum Failure {
 
 impl From<LoadError> for Failure {
     fn from(error: LoadError) -> Self {
+        Self::Unsupported(error.to_string())
+    }
+}
+
+impl From<RightsError> for Failure {
+    fn from(error: RightsError) -> Self {
         Self::Unsupported(error.to_string())
     }
 }
@@ -87,8 +94,30 @@ impl Failure {
     }
 }
 
+/// Gives up the rights that the command has no use for, while there is one thread.
+fn confine(command: Option<&Command>) -> Result<(), RightsError> {
+    rights::refuse_set_uid()?;
+    let recording = match command {
+        // What it runs is to run as it would without us.
+        Some(Command::Record(args)) if !args.command.is_empty() => return Ok(()),
+        Some(Command::Lab(_)) => return Ok(()),
+        None | Some(Command::Live(_) | Command::Record(_)) => true,
+        Some(Command::List(_) | Command::Stream(_) | Command::Doctor(_)) => false,
+        // `serve` listens first; the others write where they are told to.
+        Some(_) => return rights::no_new_privs(),
+    };
+    rights::no_new_privs()?;
+    rights::keep(Needed {
+        namespaces: true,
+        recording,
+    })
+}
+
 /// Runs what the command line asks for.
 pub fn run(cli: Cli) -> ExitCode {
+    if let Err(error) = confine(cli.command.as_ref()) {
+        return Failure::from(error).report();
+    }
     let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

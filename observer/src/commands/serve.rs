@@ -7,6 +7,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::{Failure, choose, output};
 use crate::cli::{Common, ServeArgs};
 use crate::kernel::clock;
+use crate::kernel::rights::{self, Needed};
 use crate::serve::Serve;
 use crate::serve::http::Server;
 use crate::source::Source as _;
@@ -17,6 +18,11 @@ pub async fn run(common: &Common, args: &ServeArgs) -> Result<(), Failure> {
         .await
         .with_context(|| format!("cannot listen on {}", args.listen))?;
     let address = listener.local_addr().context("the socket has no address")?;
+    // A port below 1024 takes a right of its own, which is over now.
+    rights::keep(Needed {
+        namespaces: common.netns.is_some(),
+        recording: false,
+    })?;
     let choice = choose::Choice::new(common, &[])?;
     let mut source = choose::source(common, &choice, true)?;
     source.hold();

@@ -13,5 +13,6 @@ pub mod object;
 pub mod owners;
 pub mod patch;
 pub mod record;
+pub mod rights;
 pub mod shared;
 mod task;
