@@ -137,10 +137,8 @@ fn counters_count_what_was_sent_and_do_not_fall_when_flows_end() {
     let of = |text: &str, name: &str| sums(text).get(name).copied().unwrap_or(0.0);
     all_of_it(of(&during, "observer_acked_bytes_total"));
     assert!(of(&during, "observer_flows") >= 1.0);
-    assert_eq!(
-        of(&during, "observer_flows"),
-        of(&during, "observer_flow_limits")
-    );
+    let apart = of(&during, "observer_flows") - of(&during, "observer_flow_limits");
+    assert!(apart.abs() < 0.5, "{during}");
     drop((client, server));
     // Closed flows leave the model after ten seconds: what they counted stays.
     let gone = wait_for("the end of the flow", || {
@@ -250,7 +248,7 @@ fn a_prometheus_server_scrapes_it() {
         json["data"]["result"][0]["value"][1].as_str()?.parse().ok()
     };
     let up = wait_for("a scrape", || query("up").filter(|up| *up > 0.0));
-    assert_eq!(up, 1.0);
+    assert!(up > 0.5, "{up}");
     let acked = wait_for("the bytes", || {
         query("sum(observer_acked_bytes_total)").filter(|bytes| *bytes >= BYTES as f64)
     });
