@@ -61,10 +61,15 @@ pub struct ExportArgs {
     /// What to make of it
     #[arg(long, value_enum)]
     pub format: ExportFormat,
-    /// Where to; left out = standard output
+    /// Where to: a file, or for csv and parquet without --kind a directory, which gets a file a table; left out = standard
+    /// output
     #[arg(short, long, value_name = "OUT")]
     pub output: Option<PathBuf>,
-    /// Overwrite OUT
+    /// Of csv and parquet only this table: samples, retransmits, bursts, states, phases, flows, attributes, owners, devices,
+    /// qdiscs, hosts, counters, costs, gaps, notes
+    #[arg(long, value_name = "KIND")]
+    pub kind: Option<String>,
+    /// Overwrite OUT, in a directory the files of the same names
     #[arg(long)]
     pub force: bool,
     /// Which flows: the words of ss, such as 'dport = :443 and cc bbr'
@@ -76,6 +81,14 @@ pub struct ExportArgs {
 pub enum ExportFormat {
     /// The lines of `stream`
     Jsonl,
+    /// A table a kind of line
+    Csv,
+    /// The same, typed
+    Parquet,
+    /// A trace for ui.perfetto.dev
+    Perfetto,
+    /// A message a sample, for PlotJuggler, Foxglove and Lichtblick
+    Mcap,
 }
 
 /// `2`, `0.5`, `10x`.

@@ -1,20 +1,20 @@
 //! The lines of events: what `stream` and `export` write.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use super::{choose, output};
 use crate::event::Event;
-use crate::export::jsonl;
+use crate::export::jsonl::{self, Line};
 use crate::model::Model;
 
-/// Writes the line of an event that `model` has folded, and of what was derived from it, where its flow is asked for.
-pub fn write(
-    out: &mut impl Write,
+/// Hands on the line of an event that `model` has folded, and of what was derived from it, where its flow is asked for.
+pub fn each(
     event: &Event,
     model: &mut Model,
     choice: &choose::Choice,
     context: &jsonl::Context,
-) -> std::io::Result<()> {
+    take: &mut dyn FnMut(&Line<'_>) -> io::Result<()>,
+) -> io::Result<()> {
     let shown = match event.flow {
         None => true,
         Some(id) => match model.flow(id) {
@@ -27,10 +27,22 @@ pub fn write(
         return Ok(());
     }
     if let Some(line) = jsonl::event_line(event, model, context) {
-        output::json(out, &line)?;
+        take(&line)?;
     }
-    for derived in &derived {
-        output::json(out, &jsonl::derived_line(derived, model, context))?;
-    }
-    Ok(())
+    derived
+        .iter()
+        .try_for_each(|derived| take(&jsonl::derived_line(derived, model, context)))
+}
+
+/// Writes them.
+pub fn write(
+    out: &mut impl Write,
+    event: &Event,
+    model: &mut Model,
+    choice: &choose::Choice,
+    context: &jsonl::Context,
+) -> io::Result<()> {
+    each(event, model, choice, context, &mut |line| {
+        output::json(out, line)
+    })
 }

@@ -1,17 +1,17 @@
 //! Where a whole file goes: standard output, or a name that it gets only when it is complete.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, StdoutLock, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use super::{Failure, output};
+use super::Failure;
 use crate::units::escape;
 
 /// An output that is complete or not there.
 pub enum OutFile {
-    Stdout(BufWriter<StdoutLock<'static>>),
+    Stdout(BufWriter<io::Stdout>),
     File {
         out: BufWriter<File>,
         temporary: PathBuf,
@@ -24,7 +24,10 @@ impl OutFile {
     /// `None` = standard output.
     pub fn create(path: Option<&Path>, force: bool) -> Result<Self, Failure> {
         let Some(path) = path else {
-            return Ok(Self::Stdout(output::stdout()));
+            return Ok(Self::Stdout(BufWriter::with_capacity(
+                64 << 10,
+                io::stdout(),
+            )));
         };
         refuse_existing(path, force)?;
         let mut name = path

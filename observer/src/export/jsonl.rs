@@ -40,6 +40,7 @@ mod keys;
 mod lines;
 mod options;
 mod place;
+mod rows;
 mod sample;
 
 use std::collections::BTreeMap;
@@ -53,6 +54,7 @@ pub use flow::{FlowObject, flow_object};
 pub use keys::Line;
 pub use lines::{derived_line, device_object, event_line, host_object};
 
+use super::table::{Cell, Column, Field, Kind, fields, joined, json_fields};
 use crate::event::{KINDS, Origin, Qdisc};
 use crate::model::RetransmitSums;
 use crate::units::{Limit, Mono};
@@ -122,6 +124,18 @@ impl Head {
     }
 }
 
+fields!(Head: time, mono_ns; skip schema, r#type);
+
+impl Field for Time {
+    fn columns(name: &str, out: &mut Vec<Column>) {
+        out.push(Column::new(name, Kind::Time));
+    }
+
+    fn cells<'c>(&'c self, out: &mut Vec<Cell<'c>>) {
+        out.push(self.0.map_or(Cell::Unknown, Cell::Time));
+    }
+}
+
 /// A bound, or `"unlimited"`.
 #[derive(Clone, Copy, Debug)]
 struct Bound<T>(Limit<T>);
@@ -131,6 +145,22 @@ impl<T: Serialize + Copy> Serialize for Bound<T> {
         match self.0 {
             Limit::Finite(value) => value.serialize(serializer),
             Limit::Unlimited => serializer.serialize_str("unlimited"),
+        }
+    }
+}
+
+impl<T: Field> Field for Bound<T> {
+    fn columns(name: &str, out: &mut Vec<Column>) {
+        T::columns(name, out);
+        if let Some(column) = out.last_mut() {
+            column.bounded = true;
+        }
+    }
+
+    fn cells<'c>(&'c self, out: &mut Vec<Cell<'c>>) {
+        match &self.0 {
+            Limit::Finite(value) => value.cells(out),
+            Limit::Unlimited => out.push(Cell::Unlimited),
         }
     }
 }
@@ -152,6 +182,22 @@ impl Serialize for Kinds {
     }
 }
 
+impl Field for Kinds {
+    fn columns(name: &str, out: &mut Vec<Column>) {
+        for kind in KINDS {
+            u32::columns(&joined(name, crate::event::retransmit_kind(kind)), out);
+        }
+    }
+
+    fn cells<'c>(&'c self, out: &mut Vec<Cell<'c>>) {
+        out.extend(KINDS.map(|kind| Cell::Unsigned(self.0.of_kind(kind).into())));
+    }
+
+    fn unknown(out: &mut Vec<Cell<'_>>) {
+        out.extend(KINDS.map(|_| Cell::Unknown));
+    }
+}
+
 #[derive(Clone, Debug, Serialize)]
 struct QdiscKeys {
     kind: String,
@@ -166,6 +212,9 @@ struct QdiscKeys {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     extra: BTreeMap<String, u64>,
 }
+
+fields!(QdiscKeys: kind, handle, drops, backlog_bytes, backlog_packets, bytes, packets, overlimits, requeues, extra);
+json_fields!(BTreeMap<String, u64>);
 
 impl From<Qdisc> for QdiscKeys {
     fn from(qdisc: Qdisc) -> Self {

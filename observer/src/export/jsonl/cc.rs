@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::{Bound, bps};
 use crate::event::{Attributes, Bbr, CcState, Phase, Sample, SubPhase};
+use crate::export::table::fields;
 use crate::units::bits;
 
 /// Keys of SPEC §4 always, further ones where the algorithm has them.
@@ -49,6 +50,8 @@ pub(super) struct CcKeys<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     loss_cwnd: Option<u32>,
 }
+
+fields!(CcKeys<'_>: name, version, phase, sub_phase, btlbw_bps, min_rtt_us, pacing_gain, cwnd_gain, lt_bw_bps, inflight_hi, inflight_lo, bw_hi_bps, bw_lo_bps, module, full_bw_reached, lt_use_bw, extra_acked, last_max_cwnd, last_cwnd, origin_point, k, delay_min_us, hystart_found, alpha, ce_state, loss_cwnd);
 
 fn gain(in_256ths: Option<u32>) -> Option<f64> {
     in_256ths.map(|gain| f64::from(gain) / 256.0)

@@ -9,6 +9,7 @@ use super::place::PlaceKeys;
 use super::sample::SampleKeys;
 use super::{Bound, Context, Head, Kinds, QdiscKeys, bps, source};
 use crate::event::{Attributes, CaState, FlowId, Origin, Process, family};
+use crate::export::table::{Subject, fields, json_fields};
 use crate::model::{Figures, Flow, LimitShares, Model};
 use crate::units::bits;
 
@@ -26,6 +27,21 @@ pub(super) struct FlowKeys {
     #[serde(skip_serializing_if = "Option::is_none")]
     remote_name: Option<String>,
 }
+
+impl FlowKeys {
+    /// The flow by its ends, as far as they are known.
+    pub fn subject(&self) -> Subject {
+        Subject {
+            name: match (&self.local, &self.remote) {
+                (Some(local), Some(remote)) => format!("{local}-{remote}"),
+                _ => self.id.clone(),
+            },
+            id: self.id.clone(),
+        }
+    }
+}
+
+fields!(FlowKeys: id, cookie, netns, family, local, remote; skip local_name, remote_name);
 
 impl FlowKeys {
     pub fn of(id: FlowId, flow: Option<&Flow>, context: &Context) -> Self {
@@ -51,6 +67,8 @@ pub(super) struct ProcessKeys<'a> {
     pid: u32,
     comm: &'a str,
 }
+fields!(ProcessKeys<'_>: pid, comm);
+json_fields!(Vec<ProcessKeys<'_>>, serde_json::Value);
 
 pub(super) fn processes(owners: &[Process]) -> Vec<ProcessKeys<'_>> {
     owners
@@ -65,6 +83,7 @@ struct WscaleKeys {
     snd: u8,
     rcv: u8,
 }
+fields!(WscaleKeys: snd, rcv);
 
 /// What changes rarely.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
@@ -86,6 +105,7 @@ pub(super) struct AttributeKeys {
     timestamps: Option<bool>,
     ecn: Option<bool>,
 }
+fields!(AttributeKeys: max_pacing_rate_bps, cgroup_id, ifindex, cwnd_clamp, notsent_lowat, pmtu, mss_clamp, user_mss, advmss, rcv_mss, user_locks, wscale_ok, wscale, sack, timestamps, ecn);
 
 impl From<&Attributes> for AttributeKeys {
     fn from(a: &Attributes) -> Self {
@@ -125,6 +145,7 @@ struct ShareKeys {
     recovery: f64,
     queued: f64,
 }
+fields!(ShareKeys: window_us, idle, app, rwnd, sndbuf, cwnd, pacing, recovery, queued);
 
 impl From<LimitShares> for ShareKeys {
     fn from(s: LimitShares) -> Self {
@@ -159,6 +180,7 @@ struct FigureKeys {
     limit_shares: Option<ShareKeys>,
     limit: &'static str,
 }
+fields!(FigureKeys: btlbw_bps, btlbw_estimated, throughput_bps, received_bps, measured_us, retrans_rate, retrans_rate_segments, retrans_rate_life, bdp_bytes, bdp_fill, queueing_delay_us, limit_shares, limit);
 
 impl From<&Figures> for FigureKeys {
     fn from(f: &Figures) -> Self {
@@ -210,6 +232,17 @@ pub struct FlowObject<'a> {
     gaps: Option<u64>,
     /// Left to whoever has detectors.
     pub verdict: Option<serde_json::Value>,
+}
+fields!(FlowObject<'_>: source, sample_age_us, flow, from_start, opened_mono_ns, closed_mono_ns, state, processes, cgroup, dev, cc, qdisc, retrans_by_kind, retrans_failed, gaps, verdict; flat place, attributes, sample, figures; skip head);
+
+impl FlowObject<'_> {
+    pub(super) fn head(&self) -> &Head {
+        &self.head
+    }
+
+    pub(super) fn flow(&self) -> &FlowKeys {
+        &self.flow
+    }
 }
 
 /// The flow object of `type` `flow`, as of [`Model::now`].

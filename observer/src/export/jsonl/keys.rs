@@ -10,6 +10,7 @@ use super::options::PlacedQdisc;
 use super::place::PlaceKeys;
 use super::sample::SampleKeys;
 use super::{Bound, Head, Kinds, QdiscKeys, Time};
+use crate::export::table::{fields, json_fields};
 
 /// One line of `stream`.
 #[derive(Clone, Debug, Serialize)]
@@ -115,6 +116,7 @@ pub(super) struct CostKeys {
     pub close_interval_us: u64,
     pub stretched: bool,
 }
+fields!(CostKeys: user, kernel, interval_us, close_interval_us, stretched);
 
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct SampleLine<'a> {
@@ -124,6 +126,7 @@ pub(super) struct SampleLine<'a> {
     #[serde(flatten)]
     pub keys: SampleKeys,
 }
+fields!(SampleLine<'_>: source, state, cc; flat keys);
 
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct AttributeLine<'a> {
@@ -136,6 +139,7 @@ pub(super) struct AttributeLine<'a> {
     #[serde(flatten)]
     pub keys: AttributeKeys,
 }
+fields!(AttributeLine<'_>: kind, cc, dev, cgroup; flat place, keys);
 
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct RetransmitKeys {
@@ -150,6 +154,7 @@ pub(super) struct RetransmitKeys {
     pub min_rtt_us: Option<u32>,
     pub cwnd: Option<u32>,
 }
+fields!(RetransmitKeys: seq, end_seq, bytes, segments, kind, ca_state, failed, rtt_us, min_rtt_us, cwnd);
 
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct BurstKeys {
@@ -163,6 +168,7 @@ pub(super) struct BurstKeys {
     pub failed: u64,
     pub rtt_above_min_us: Option<u32>,
 }
+fields!(BurstKeys: start, start_mono_ns, end, end_mono_ns, segments, bytes, by_kind, failed, rtt_above_min_us);
 
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct DeviceKeys<'a> {
@@ -192,6 +198,8 @@ pub(super) struct HostKeys<'a> {
     pub available_cc: &'a [String],
     pub sysctls: &'a BTreeMap<String, Option<String>>,
 }
+json_fields!(&[String], &BTreeMap<String, Option<String>>);
+fields!(HostKeys<'_>: hostname, kernel, netns, hz, cpus, default_qdisc, default_cc, available_cc, sysctls);
 
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct ProgramKeys<'a> {
@@ -205,3 +213,4 @@ pub(super) struct ProgramKeys<'a> {
     pub missed: u64,
     pub run_time_ns: Option<u64>,
 }
+fields!(ProgramKeys<'_>: program, attempted, kept, suppressed, filtered, failed, dropped, missed, run_time_ns);

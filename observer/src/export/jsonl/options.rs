@@ -5,6 +5,7 @@ use serde::{Serialize, Serializer};
 
 use super::{QdiscKeys, bps};
 use crate::event::{Qdisc, Setting};
+use crate::export::table::{fields, json_fields};
 
 /// One of a device's qdiscs.
 #[derive(Clone, Debug, Serialize)]
@@ -16,6 +17,16 @@ pub(super) struct PlacedQdisc {
     #[serde(skip_serializing_if = "Options::is_empty")]
     options: Options,
 }
+json_fields!(Options);
+
+impl PlacedQdisc {
+    /// Where it hangs, and what it is there: `root fq`.
+    pub fn place(&self) -> String {
+        format!("{} {}", self.parent, self.keys.kind)
+    }
+}
+
+fields!(PlacedQdisc: parent, options; flat keys);
 
 impl From<&Qdisc> for PlacedQdisc {
     fn from(qdisc: &Qdisc) -> Self {

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::export::table::fields;
 use crate::model::container::{self, Container, Name};
 
 /// `container` and `unit`; absent where the path tells nothing.
@@ -12,6 +13,7 @@ pub(super) struct PlaceKeys {
     #[serde(skip_serializing_if = "Option::is_none")]
     unit: Option<String>,
 }
+fields!(PlaceKeys: container, unit);
 
 #[derive(Clone, Debug, Serialize)]
 struct ContainerKeys {
@@ -23,6 +25,7 @@ struct ContainerKeys {
     #[serde(skip_serializing_if = "Option::is_none")]
     pod: Option<String>,
 }
+fields!(ContainerKeys: runtime, id, name, pod);
 
 impl PlaceKeys {
     pub fn of(cgroup: Option<&str>) -> Self {

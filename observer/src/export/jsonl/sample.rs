@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::{Bound, bps};
 use crate::event::{Cause, PacingStatus, Sample};
+use crate::export::table::fields;
 use crate::units::bits;
 
 /// One row a key: name, type, and how it comes from the sample `s`. All are null without a sample.
@@ -13,6 +14,8 @@ macro_rules! keys {
         pub(super) struct SampleKeys {
             $(pub $key: $type,)*
         }
+
+        fields!(SampleKeys: $($key),*);
 
         impl From<&Sample> for SampleKeys {
             fn from($s: &Sample) -> Self {
