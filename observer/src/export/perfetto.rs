@@ -339,7 +339,10 @@ impl<W: Write> Sink<W> for Perfetto<W> {
             .closed
             .pop_front_if(|(at, _)| at.saturating_add(KEEP_CLOSED_NS) < row.mono_ns)
         {
-            self.flows.remove(&id);
+            // Events of it may have come after its end.
+            if self.flows.get(&id).is_some_and(Flow::is_idle) {
+                self.flows.remove(&id);
+            }
         }
         match row.table {
             Table::Samples => self.sample(&row),
@@ -373,6 +376,10 @@ impl<W: Write> Sink<W> for Perfetto<W> {
 }
 
 impl Flow {
+    fn is_idle(&self) -> bool {
+        self.slices.iter().all(|slice| slice.open.is_none())
+    }
+
     fn empty(parent: Track) -> Self {
         Self {
             counters: Counters::new(parent, 0),
