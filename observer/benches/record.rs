@@ -325,9 +325,11 @@ fn step(draw: &mut Draw, s: &mut Sample, row: u64) {
         .map(|(srtt, rtt)| srtt - srtt / 8 + rtt / 8);
     s.rttvar_us = Some(draw.about(900) as u32);
     s.rto_us = Some(240_000 + draw.below(3) * 4000);
-    s.cwnd = (170 + row % 60 / 4) as u32;
+    let cwnd = (170 + row % 60 / 4) as u32;
+    s.cwnd = Some(cwnd);
     s.delivery_rate = Some(draw.about(6_200_000));
-    s.pacing_rate = Limit::Finite(u64::from(s.cwnd) * u64::from(s.mss) * 1_200_000 / 40_000);
+    let pacing = u64::from(cwnd) * u64::from(s.mss) * 1_200_000 / 40_000;
+    s.pacing_rate = Some(Limit::Finite(pacing));
     s.notsent_bytes = Some(draw.about(60_000) as u32);
     s.wmem_queued_bytes = Some(draw.about(500_000) as u32);
     s.clocks = s.clocks.map(|clocks| LimitClocks {
@@ -338,7 +340,7 @@ fn step(draw: &mut Draw, s: &mut Sample, row: u64) {
         s.retrans += 2;
         s.bytes_retrans = s.bytes_retrans.map(|b| b + 2 * u64::from(s.mss));
         s.lost_total = s.lost_total.map(|lost| lost + 2);
-        s.ssthresh = Limit::Finite(s.cwnd / 2);
+        s.ssthresh = Some(Limit::Finite(cwnd / 2));
     }
 }
 
@@ -348,8 +350,8 @@ fn first_sample() -> Sample {
         cause: Cause::Ack,
         state: TcpState::Established,
         ca_state: CaState::Open,
-        cwnd: 10,
-        ssthresh: Limit::Unlimited,
+        cwnd: Some(10),
+        ssthresh: Some(Limit::Unlimited),
         packets_out: 10,
         sacked_out: 0,
         lost_out: 0,
@@ -371,7 +373,7 @@ fn first_sample() -> Sample {
         delivery_rate: None,
         rate_app_limited: false,
         app_limited: Some(false),
-        pacing_rate: Limit::Finite(6_000_000),
+        pacing_rate: Some(Limit::Finite(6_000_000)),
         pacing_status: Some(PacingStatus::Fq),
         mss: 1448,
         delivered: Some(1),

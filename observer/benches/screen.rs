@@ -219,7 +219,7 @@ impl Traffic {
             sample.bytes_acked = Some(acked);
             sample.bytes_sent = Some(acked + acked / 50);
             sample.bytes_retrans = Some(acked * (n % 30) / 1000);
-            sample.cwnd = 10 + (n % 1000) as u32;
+            sample.cwnd = Some(10 + (n % 1000) as u32);
             sample.srtt_us = Some(40_000 + (n * 31 % 90_000) as u32);
             if let Some(clocks) = &mut sample.clocks {
                 clocks.busy_us = self.round * 200_000;

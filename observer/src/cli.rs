@@ -12,7 +12,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::tui::Place;
 pub use lab::{EmulatorChoice, LabArgs, LabCommand, LabRunArgs};
-pub use record::{ExportArgs, ExportFormat, RecordArgs, ReplayArgs};
+pub use record::{ExportArgs, ExportFormat, ImportArgs, RecordArgs, ReplayArgs};
 pub use report::{CompareArgs, ReportArgs, ReportFormat};
 pub use trust::{CompletionsArgs, DoctorArgs, ManArgs, ServeArgs};
 
@@ -51,6 +51,8 @@ pub enum Command {
     Compare(CompareArgs),
     /// Convert a recording
     Export(ExportArgs),
+    /// Make a recording of a packet capture (pcap or pcapng) that was taken on the sender
+    Import(ImportArgs),
     /// A path with known truth, in network namespaces: send over it, record, report
     Lab(LabArgs),
     /// What this host lacks, and its settings judged for the flows that run; exit code 1 where something is wrong

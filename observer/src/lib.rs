@@ -8,6 +8,7 @@ pub mod event;
 pub mod export;
 pub mod filter;
 pub mod host;
+pub mod import;
 pub mod kernel;
 pub mod lab;
 pub mod model;

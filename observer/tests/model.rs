@@ -158,14 +158,16 @@ fn any_sample() -> impl Strategy<Value = Sample> {
     let rates = (any_u64(), any_u64(), any::<u8>(), any_u64(), any::<bool>());
     (levels, totals, small, rates).prop_map(|(levels, totals, small, rates)| {
         let mut s = sample("");
+        let cwnd;
         (
-            s.cwnd,
+            cwnd,
             s.packets_out,
             s.sacked_out,
             s.lost_out,
             s.retrans_out,
             s.mss,
         ) = levels;
+        s.cwnd = (rates.2 % 5 != 0).then_some(cwnd);
         (
             s.bytes_acked,
             s.bytes_sent,
@@ -183,7 +185,7 @@ fn any_sample() -> impl Strategy<Value = Sample> {
             (small[0], small[1], small[2], small[3]);
         (s.snd_wnd_bytes, s.delivered, s.data_segs_out, s.segs_out) =
             (small[4], small[5], small[6], small[7]);
-        s.pacing_rate = Limit::from_kernel_rate(rates.0);
+        s.pacing_rate = Some(Limit::from_kernel_rate(rates.0));
         s.ca_state = CaState::from_kernel(rates.2 % 7);
         s.state = TcpState::from_kernel(rates.2 % 16);
         s.origin = if rates.2 > 200 {
@@ -318,14 +320,14 @@ proptest! {
         let mut newest = 0;
         for &time in &times {
             let mut s = sample("");
-            s.cwnd = time as u32;
+            s.cwnd = Some(time as u32);
             s.bytes_acked = Some(time);
             model.apply(&event(time, 1, Payload::Sample(Box::new(s))));
             newest = newest.max(time);
         }
         let flow = model.flows().next().expect("the flow");
         prop_assert_eq!(flow.sampled_at(), Some(Mono(newest)));
-        prop_assert_eq!(flow.sample().map(|s| u64::from(s.cwnd)), Some(newest));
+        prop_assert_eq!(flow.sample().and_then(|s| s.cwnd).map(u64::from), Some(newest));
     }
 }
 
@@ -348,7 +350,7 @@ proptest! {
             origin: Origin::Diag,
             cause: Cause::Sweep,
             state,
-            cwnd,
+            cwnd: Some(cwnd),
             packets_out,
             sacked_out: gone,
             mss,

@@ -222,7 +222,7 @@ fn an_anonymized_recording_has_no_address_and_no_name() {
     assert_eq!(flows.len(), 2);
     assert_ne!(flows[0].remote().ip(), flows[1].remote().ip());
     assert_eq!(flows[0].remote().port(), 443);
-    assert_eq!(flows[0].sample().expect("told").cwnd, 10);
+    assert_eq!(flows[0].sample().expect("told").cwnd, Some(10));
 }
 
 #[tokio::test(flavor = "current_thread")]

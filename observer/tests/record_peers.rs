@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use observer::event::{Event, Payload};
+use observer::units::Limit;
 use record_support::{Draw, written};
 
 /// Packages of one environment, in the versions that were tried.
@@ -339,7 +340,11 @@ fn the_python_reader_decodes_every_message_of_a_plain_export() {
         Payload::Sample(sample) => Some(sample),
         _ => None,
     });
-    let cwnd: u64 = samples.clone().map(|sample| u64::from(sample.cwnd)).sum();
+    let cwnd: u64 = samples
+        .clone()
+        .filter_map(|sample| sample.cwnd)
+        .map(u64::from)
+        .sum();
     assert_eq!(numbers["cwnd"], cwnd);
     let known = samples.filter(|sample| sample.rtt_us.is_some()).count();
     assert_eq!(numbers["rtts"], known as u64);
@@ -371,7 +376,7 @@ fn duckdb_and_polars_sum_to_the_same() {
         .collect();
     let unlimited = samples
         .iter()
-        .filter(|s| s.ssthresh.finite().is_none())
+        .filter(|s| s.ssthresh == Some(Limit::Unlimited))
         .count();
     let wanted = [
         samples.len().to_string(),
@@ -384,7 +389,8 @@ fn duckdb_and_polars_sum_to_the_same() {
         acked.len().to_string(),
         samples
             .iter()
-            .map(|s| u64::from(s.cwnd))
+            .filter_map(|s| s.cwnd)
+            .map(u64::from)
             .sum::<u64>()
             .to_string(),
         samples

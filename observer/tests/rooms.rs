@@ -11,6 +11,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("model", &["event", "units"]),
     ("detect", &["event", "units"]),
     ("record", &["event", "units"]),
+    ("import", &["event", "units"]),
     ("filter", &["event", "model", "units"]),
     ("playback", &["event", "model", "record", "units"]),
     ("export", &["event", "model", "units"]),
@@ -31,8 +32,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     (
         "commands",
         &[
-            "cli", "doctor", "event", "export", "filter", "host", "kernel", "lab", "model",
-            "playback", "record", "report", "serve", "source", "tui", "units",
+            "cli", "doctor", "event", "export", "filter", "host", "import", "kernel", "lab",
+            "model", "playback", "record", "report", "serve", "source", "tui", "units",
         ],
     ),
 ];

@@ -437,7 +437,7 @@ fn live(steps: &[(u64, Step)]) -> Life {
         time += pause;
         let payload = match step {
             Step::Sample(cwnd) => {
-                sample.cwnd = *cwnd;
+                sample.cwnd = Some(*cwnd);
                 if told
                     .replace(sample.origin)
                     .is_some_and(|old| old != sample.origin)
@@ -454,7 +454,7 @@ fn live(steps: &[(u64, Step)]) -> Life {
             Step::Switch => {
                 sample.origin = match sample.origin {
                     Origin::Ebpf => Origin::Diag,
-                    Origin::Diag => Origin::Ebpf,
+                    Origin::Diag | Origin::Capture => Origin::Ebpf,
                 };
                 Payload::Tick
             }

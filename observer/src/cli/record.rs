@@ -1,4 +1,4 @@
-//! `record`, `replay` and `export`: what may be said.
+//! `record`, `replay`, `export` and `import`: what may be said.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -75,6 +75,25 @@ pub struct ExportArgs {
     /// Which flows: the words of ss, such as 'dport = :443 and cc bbr'
     #[arg(long, value_name = "EXPR")]
     pub filter: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct ImportArgs {
+    /// A pcap or pcapng file, plain, .xz, .gz or .zst
+    #[arg(value_name = "CAPTURE")]
+    pub capture: PathBuf,
+    /// The recording to make
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Beside the recording, to group and compare by; may be given more than once
+    #[arg(long = "label", value_name = "K=V", value_parser = label)]
+    pub labels: Vec<(String, String)>,
+    /// Overwrite FILE
+    #[arg(long)]
+    pub force: bool,
+    /// Replace addresses (prefixes stay prefixes)
+    #[arg(long)]
+    pub anonymize: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

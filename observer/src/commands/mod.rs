@@ -6,6 +6,7 @@ mod doctor;
 mod ends;
 mod export;
 mod generated;
+mod import;
 mod lab;
 mod lines;
 mod list;
@@ -153,6 +154,7 @@ pub fn run(cli: Cli) -> ExitCode {
             Some(Command::Compare(args)) => compare::run(&common, &args).await,
             Some(Command::Report(args)) => report::run(&common, &args).await,
             Some(Command::Export(args)) => export::run(&common, &args).await,
+            Some(Command::Import(args)) => import::run(&common, &args),
             Some(Command::Lab(args)) => lab::run(&common, &args).await,
             Some(Command::Doctor(args)) => doctor::run(&common, &args).await,
             Some(Command::Serve(args)) => serve::run(&common, &args).await,

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -23,12 +24,21 @@ pub enum OutFile {
 impl OutFile {
     /// `None` = standard output.
     pub fn create(path: Option<&Path>, force: bool) -> Result<Self, Failure> {
-        let Some(path) = path else {
-            return Ok(Self::Stdout(BufWriter::with_capacity(
+        match path {
+            Some(path) => Self::file(path, force, 0o666),
+            None => Ok(Self::Stdout(BufWriter::with_capacity(
                 64 << 10,
                 io::stdout(),
-            )));
-        };
+            ))),
+        }
+    }
+
+    /// A file that only its owner can read.
+    pub fn private(path: &Path, force: bool) -> Result<Self, Failure> {
+        Self::file(path, force, 0o600)
+    }
+
+    fn file(path: &Path, force: bool, mode: u32) -> Result<Self, Failure> {
         refuse_existing(path, force)?;
         let mut name = path
             .file_name()
@@ -39,6 +49,7 @@ impl OutFile {
         let file = OpenOptions::new()
             .write(true)
             .create_new(true)
+            .mode(mode)
             .open(&temporary)
             .with_context(|| format!("cannot create {}", shown(&temporary)))?;
         Ok(Self::File {

@@ -191,7 +191,7 @@ fn environment(common: &Common) -> Environment {
 }
 
 /// The user that called `sudo`: the recording shall be theirs.
-fn owner(variable: impl Fn(&str) -> Option<String>) -> Option<(u32, u32)> {
+pub(super) fn owner(variable: impl Fn(&str) -> Option<String>) -> Option<(u32, u32)> {
     if !rustix::process::geteuid().is_root() {
         return None;
     }

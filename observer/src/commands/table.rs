@@ -45,7 +45,9 @@ impl<'a> Row<'a> {
             remote: flow.remote(),
             ends,
             owners: flow.owners(),
-            cc_name: attributes.map(|a| a.cc_name.as_str().into()),
+            cc_name: attributes
+                .map(|a| a.cc_name.as_str().into())
+                .filter(|name: &Cow<'_, str>| !name.is_empty()),
             cc_version: attributes.and_then(|a| Some(a.cc_version.as_deref()?.into())),
             qdisc: model.qdisc_of(flow).map(|qdisc| qdisc.kind.into()),
             container: attributes

@@ -255,7 +255,7 @@ fn over_time(found: &mut Features, busy: &[(&Track, Vec<Sent>)]) {
             if to.every_ack && from.every_ack && from.nxt > from.una {
                 gaps.push(ns as f64 / 1e9);
             }
-            cwnds.push(f64::from(to.cwnd));
+            cwnds.extend(to.cwnd.map(f64::from));
         }
     }
     // The first and the last window are not whole.

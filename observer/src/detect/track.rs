@@ -46,7 +46,7 @@ pub struct Point {
     /// Something new was delivered, outside of recovery: the RTT is one of its own.
     pub fresh: bool,
     pub inflight: u32,
-    pub cwnd: u32,
+    pub cwnd: Option<u32>,
     pub push: Push,
     pub app_limited: bool,
     pub long_term: bool,
@@ -106,7 +106,8 @@ impl Track {
 
     pub fn attributes(&mut self, attributes: &Attributes) {
         self.remote = Some(attributes.remote.ip().to_canonical());
-        self.bbr = Some(attributes.cc_name.contains("bbr"));
+        let name = &attributes.cc_name;
+        self.bbr = (!name.is_empty()).then(|| name.contains("bbr"));
     }
 
     /// Nanoseconds, at least 1.
@@ -173,7 +174,11 @@ impl Track {
             una,
             nxt,
             rtt_us: sample.rtt_us.filter(|us| *us > 0),
-            fresh: advanced && matches!(sample.ca_state, CaState::Open | CaState::Disorder),
+            fresh: advanced
+                && !matches!(
+                    sample.ca_state,
+                    CaState::Cwr | CaState::Recovery | CaState::Loss
+                ),
             inflight: sample.inflight_segments(),
             cwnd: sample.cwnd,
             push,

@@ -100,7 +100,8 @@ impl Seen {
         let totals = Totals::of(sample);
         if self.first.is_none() {
             self.first = Some(if self.born { Totals::default() } else { totals });
-            if let (true, Limit::Finite(ssthresh), 0) = (self.born, sample.ssthresh, sample.retrans)
+            if let (true, Some(Limit::Finite(ssthresh)), 0) =
+                (self.born, sample.ssthresh, sample.retrans)
                 && totals.sent <= 20 * u64::from(sample.mss)
             {
                 self.born_with_ssthresh = Some(ssthresh);

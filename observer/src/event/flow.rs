@@ -29,6 +29,8 @@ pub enum Origin {
     Ebpf,
     /// Socket-diag polling.
     Diag,
+    /// A packet capture: what the packets show, and nothing of what the socket held.
+    Capture,
 }
 
 impl Origin {
@@ -37,6 +39,7 @@ impl Origin {
         match self {
             Self::Ebpf => "ebpf",
             Self::Diag => "diag",
+            Self::Capture => "capture",
         }
     }
 }
@@ -126,6 +129,9 @@ pub enum CaState {
 }
 
 impl CaState {
+    /// The source cannot tell: no kernel has so many.
+    pub const UNTOLD: Self = Self::Unknown(u8::MAX);
+
     pub fn from_kernel(state: u8) -> Self {
         match state {
             0 => Self::Open,
@@ -146,6 +152,11 @@ impl CaState {
             Self::Loss => "Loss",
             Self::Unknown(_) => "Unknown",
         }
+    }
+
+    /// The word of a state that has one.
+    pub fn known(self) -> Option<&'static str> {
+        (!matches!(self, Self::Unknown(_))).then(|| self.as_str())
     }
 }
 
@@ -170,6 +181,7 @@ pub fn family(addr: &SocketAddr) -> &'static str {
 pub struct Attributes {
     pub local: SocketAddr,
     pub remote: SocketAddr,
+    /// Empty = not known.
     pub cc_name: String,
     /// `v1`, `v3`, `bbrplus` …, told from the code's type information, never from its name (TRAPS 15).
     pub cc_version: Option<String>,
@@ -226,8 +238,8 @@ pub struct Sample {
     pub state: TcpState,
     pub ca_state: CaState,
     /// Segments.
-    pub cwnd: u32,
-    pub ssthresh: Limit<u32>,
+    pub cwnd: Option<u32>,
+    pub ssthresh: Option<Limit<u32>>,
     /// Segments.
     pub packets_out: u32,
     pub sacked_out: u32,
@@ -256,7 +268,7 @@ pub struct Sample {
     /// An app-limited bubble is in flight (`tcp_sock.app_limited` ≠ 0).
     pub app_limited: Option<bool>,
     /// Bytes per second.
-    pub pacing_rate: Limit<u64>,
+    pub pacing_rate: Option<Limit<u64>>,
     pub pacing_status: Option<PacingStatus>,
     pub mss: u32,
     pub delivered: Option<u32>,
@@ -294,7 +306,18 @@ impl Sample {
         outstanding.saturating_sub(gone).min(u64::from(u32::MAX)) as u32
     }
 
-    /// The same, × MSS.
+    /// The bubble, or where it is not told the rate sample; packets tell neither.
+    pub fn is_app_limited(&self) -> Option<bool> {
+        let rated = (self.origin != Origin::Capture).then_some(self.rate_app_limited);
+        self.app_limited.or(rated)
+    }
+
+    /// The congestion window, × MSS.
+    pub fn cwnd_bytes(&self) -> Option<u64> {
+        Some(u64::from(self.cwnd?) * u64::from(self.mss))
+    }
+
+    /// [`Sample::inflight_segments`], × MSS.
     pub fn inflight_bytes(&self) -> u64 {
         u64::from(self.inflight_segments()) * u64::from(self.mss)
     }

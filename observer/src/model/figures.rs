@@ -102,9 +102,7 @@ impl Model {
             bdp_bytes,
             bdp_fill,
             queueing_delay_us: flow.queueing_delay_us(),
-            app_limited: flow
-                .sample()
-                .map(|s| s.app_limited.unwrap_or(s.rate_app_limited)),
+            app_limited: flow.sample().and_then(Sample::is_app_limited),
             limit_shares,
             limit: limit::decide(flow, now, evidence),
         }
@@ -162,7 +160,7 @@ impl Figures {
                 .srtt_us
                 .zip(sample.min_rtt_us)
                 .map(|(srtt, min)| srtt.saturating_sub(min)),
-            app_limited: Some(sample.app_limited.unwrap_or(sample.rate_app_limited)),
+            app_limited: sample.is_app_limited(),
             limit: limit::of_one(sample),
             ..Self::default()
         }

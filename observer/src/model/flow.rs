@@ -360,7 +360,7 @@ impl Flow {
             Some((_, known)) if fell || known.origin != sample.origin => None,
             Some((at, known)) => Some((*at, Some(&**known))),
             // The birth of a flow found by polling lies before its first sight.
-            None if self.from_start && sample.origin == Origin::Ebpf => {
+            None if self.from_start && sample.origin != Origin::Diag => {
                 Some((self.opened_at, None))
             }
             None => None,

@@ -135,8 +135,8 @@ const CWND_SLACK: u32 = 2;
 
 fn cwnd_full(sample: &Sample) -> bool {
     let inflight = sample.inflight_segments();
-    let slack = CWND_SLACK.min(sample.cwnd / 2);
-    inflight > 0 && (sample.cwnd_limited == Some(true) || inflight >= sample.cwnd - slack)
+    let full = |cwnd: u32| inflight >= cwnd - CWND_SLACK.min(cwnd / 2);
+    inflight > 0 && (sample.cwnd_limited == Some(true) || sample.cwnd.is_some_and(full))
 }
 
 /// Data waits although neither window is full.
@@ -282,7 +282,7 @@ fn network(
     if shares.recovery >= 0.1 || (cut && evidence.bdp_fill.is_some_and(|fill| fill < 0.8)) {
         return LimitedBy::Loss;
     }
-    let paced = matches!(sample.pacing_rate, Limit::Finite(_));
+    let paced = matches!(sample.pacing_rate, Some(Limit::Finite(_)));
     if shares.pacing > shares.cwnd && paced {
         LimitedBy::Pacing
     } else if shares.cwnd >= 0.1 {

@@ -93,7 +93,7 @@ macro_rules! words {
     };
 }
 words!(bool { false = 0 => false, true = 1 => true });
-words!(Origin: Ebpf = 1, Diag = 2);
+words!(Origin: Ebpf = 1, Diag = 2, Capture = 3);
 words!(Cause: Ack = 1, Sweep = 2, Close = 3);
 words!(PacingStatus: None = 0, Internal = 1, Fq = 2);
 words!(Phase: Startup = 1, Drain = 2, ProbeBw = 3, ProbeRtt = 4);

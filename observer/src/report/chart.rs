@@ -146,15 +146,15 @@ impl Chart {
 fn value(line: Line, sample: &Sample, btlbw: Option<BtlBw>) -> Option<f64> {
     let rate = |bytes_per_s: u64| bits(bytes_per_s) as f64;
     match line {
-        Line::Cwnd => Some(f64::from(sample.cwnd) * f64::from(sample.mss)),
+        Line::Cwnd => sample.cwnd_bytes().map(|bytes| bytes as f64),
         Line::Inflight => Some(sample.inflight_bytes() as f64),
         Line::Bdp => {
             let (btlbw, min) = (btlbw?.bytes_per_s as f64, f64::from(sample.min_rtt_us?));
             Some(btlbw * min / 1e6)
         }
         Line::Pacing => match sample.pacing_rate {
-            Limit::Finite(bytes_per_s) => Some(rate(bytes_per_s)),
-            Limit::Unlimited => None,
+            Some(Limit::Finite(bytes_per_s)) => Some(rate(bytes_per_s)),
+            Some(Limit::Unlimited) | None => None,
         },
         Line::Delivery => sample.delivery_rate.map(rate),
         Line::Btlbw => btlbw.map(|btlbw| rate(btlbw.bytes_per_s)),

@@ -199,7 +199,7 @@ impl FlowFold {
     /// A sample, after the model took it; `btlbw` is the model's.
     pub fn sample(&mut self, time: Mono, sample: &Sample, btlbw: Option<BtlBw>) {
         let before = self.sample.take();
-        let birth = self.from_start && sample.origin == Origin::Ebpf;
+        let birth = self.from_start && sample.origin != Origin::Diag;
         match &before {
             Some((last, _)) if time < *last => {
                 // Late: the counters have passed it.
@@ -243,13 +243,13 @@ impl FlowFold {
         if let Some(CcState::Bbr(bbr)) = &sample.cc {
             least(&mut sums.bbr_min_rtt_us, bbr.min_rtt_us);
         }
-        if sample.origin == Origin::Ebpf {
+        if sample.origin != Origin::Diag {
             sums.kinds.get_or_insert_default();
         }
         if let Some(rtt) = sample.rtt_us {
             sums.rtts.take(time.0, rtt);
         }
-        self.cwnd_peak = self.cwnd_peak.max(Some(sample.cwnd));
+        self.cwnd_peak = self.cwnd_peak.max(sample.cwnd);
         self.inflight_peak = self.inflight_peak.max(Some(sample.inflight_bytes()));
     }
 

@@ -327,7 +327,7 @@ impl World {
         } else {
             CaState::Open
         };
-        sample.cwnd = flow.cwnd as u32;
+        sample.cwnd = Some(flow.cwnd as u32);
         sample.packets_out = flow.out.len() as u32;
         sample.lost_out = flow.resend.len() as u32;
         sample.snd_una = Some((flow.una * u64::from(MSS)) as u32);

@@ -129,12 +129,12 @@ impl Draw {
 
     pub fn sample(&mut self) -> Sample {
         Sample {
-            origin: self.of(&[Origin::Ebpf, Origin::Diag]),
+            origin: self.of(&[Origin::Ebpf, Origin::Diag, Origin::Capture]),
             cause: self.of(&[Cause::Ack, Cause::Sweep, Cause::Close]),
             state: self.state(),
             ca_state: self.ca_state(),
-            cwnd: self.u32(),
-            ssthresh: self.limit(Self::u32),
+            cwnd: self.maybe(Self::u32),
+            ssthresh: self.maybe(|d| d.limit(Self::u32)),
             packets_out: self.u32(),
             sacked_out: self.u32(),
             lost_out: self.u32(),
@@ -156,7 +156,7 @@ impl Draw {
             delivery_rate: self.maybe(Self::wide),
             rate_app_limited: self.yes(),
             app_limited: self.maybe(Self::yes),
-            pacing_rate: self.limit(Self::wide),
+            pacing_rate: self.maybe(|d| d.limit(Self::wide)),
             pacing_status: self
                 .maybe(|d| d.of(&[PacingStatus::None, PacingStatus::Internal, PacingStatus::Fq])),
             mss: self.u32(),

@@ -85,8 +85,8 @@ pub(super) const COLUMNS: &[Column] = &[
         |r| r.figures.throughput_bps.map(units::rate),
         |r, out| whole(out, r.figures.throughput_bps?)),
     column!("cwnd" "cwnd"
-        |r| Some(r.sample?.cwnd.to_string()),
-        |r, out| whole(out, r.sample?.cwnd)),
+        |r| Some(r.sample?.cwnd?.to_string()),
+        |r, out| whole(out, r.sample?.cwnd?)),
     column!("Inflight" "inflight_bytes"
         |r| r.figures.inflight_bytes.map(units::size),
         |r, out| whole(out, r.figures.inflight_bytes?)),
@@ -94,8 +94,8 @@ pub(super) const COLUMNS: &[Column] = &[
         |r| r.figures.bdp_fill.map(units::percent),
         |r, out| fraction(out, r.figures.bdp_fill?, 4)),
     column!("Pacing" "pacing_rate_bps"
-        |r| Some(limit_text(r.sample?.pacing_rate)),
-        |r, out| limit_plain(out, r.sample?.pacing_rate)),
+        |r| Some(limit_text(r.sample?.pacing_rate?)),
+        |r, out| limit_plain(out, r.sample?.pacing_rate?)),
     column!("BtlBw" "btlbw_bps"
         |r| r.figures.btlbw.map(|b| format!("{}{}", units::rate(units::bits(b.bytes_per_s)), if b.estimated { " est" } else { "" })),
         |r, out| whole(out, units::bits(r.figures.btlbw?.bytes_per_s))),

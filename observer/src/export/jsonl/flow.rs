@@ -261,7 +261,7 @@ pub(super) fn object<'a>(
     let figures = model.figures(flow);
     let mut sample = flow.sample().map(SampleKeys::from).unwrap_or_default();
     // A change may have been told since the sample.
-    sample.ca_state = flow.ca_state().map(CaState::as_str);
+    sample.ca_state = flow.ca_state().and_then(CaState::known);
     // Polling tells how many were retransmitted, nothing of each, and numbers nothing: that is unknown, not none.
     let told = flow.origin() != Some(Origin::Diag);
     FlowObject {

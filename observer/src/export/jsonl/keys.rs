@@ -148,7 +148,7 @@ pub(super) struct RetransmitKeys {
     pub bytes: u64,
     pub segments: u32,
     pub kind: &'static str,
-    pub ca_state: &'static str,
+    pub ca_state: Option<&'static str>,
     pub failed: bool,
     pub rtt_us: Option<u32>,
     pub min_rtt_us: Option<u32>,

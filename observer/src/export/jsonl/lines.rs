@@ -145,7 +145,7 @@ fn retransmit(r: &Retransmit) -> RetransmitKeys {
         bytes: r.bytes,
         segments: r.segments,
         kind: retransmit_kind(r.kind),
-        ca_state: r.ca_state.as_str(),
+        ca_state: r.ca_state.known(),
         failed: r.failed,
         rtt_us: r.rtt_us,
         min_rtt_us: r.min_rtt_us,

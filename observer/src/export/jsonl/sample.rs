@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{Bound, bps};
-use crate::event::{Cause, PacingStatus, Sample};
+use crate::event::{Cause, Origin, PacingStatus, Sample};
 use crate::export::table::fields;
 use crate::units::bits;
 
@@ -27,10 +27,10 @@ macro_rules! keys {
 
 keys! { s:
     cause: Option<&'static str> = Some(cause(s.cause));
-    ca_state: Option<&'static str> = Some(s.ca_state.as_str());
-    cwnd: Option<u32> = Some(s.cwnd);
-    cwnd_bytes: Option<u64> = Some(u64::from(s.cwnd) * u64::from(s.mss));
-    ssthresh: Option<Bound<u32>> = Some(Bound(s.ssthresh));
+    ca_state: Option<&'static str> = s.ca_state.known();
+    cwnd: Option<u32> = s.cwnd;
+    cwnd_bytes: Option<u64> = s.cwnd_bytes();
+    ssthresh: Option<Bound<u32>> = s.ssthresh.map(Bound);
     mss: Option<u32> = Some(s.mss);
     inflight: Option<u32> = Some(s.inflight_segments());
     inflight_bytes: Option<u64> = Some(s.inflight_bytes());
@@ -42,11 +42,11 @@ keys! { s:
     min_rtt_us: Option<u32> = s.min_rtt_us;
     rcv_rtt_us: Option<u32> = s.rcv_rtt_us;
     rto_us: Option<u64> = s.rto_us;
-    pacing_rate_bps: Option<Bound<u64>> = Some(bps(s.pacing_rate));
+    pacing_rate_bps: Option<Bound<u64>> = s.pacing_rate.map(bps);
     pacing_status: Option<&'static str> = s.pacing_status.map(pacing);
     delivery_rate_bps: Option<u64> = s.delivery_rate.map(bits);
-    app_limited: Option<bool> = Some(s.app_limited.unwrap_or(s.rate_app_limited));
-    rate_app_limited: Option<bool> = Some(s.rate_app_limited);
+    app_limited: Option<bool> = s.is_app_limited();
+    rate_app_limited: Option<bool> = rate_app_limited(s);
     cwnd_limited: Option<bool> = s.cwnd_limited;
     bytes_sent: Option<u64> = s.bytes_sent;
     bytes_acked: Option<u64> = s.bytes_acked;
@@ -81,6 +81,11 @@ keys! { s:
     busy_us: Option<u64> = s.clocks.map(|c| c.busy_us);
     rwnd_limited_us: Option<u64> = s.clocks.map(|c| c.rwnd_limited_us);
     sndbuf_limited_us: Option<u64> = s.clocks.map(|c| c.sndbuf_limited_us);
+}
+
+/// Packets do not tell whether the application had nothing to send.
+fn rate_app_limited(s: &Sample) -> Option<bool> {
+    (s.origin != Origin::Capture).then_some(s.rate_app_limited)
 }
 
 pub(super) fn cause(cause: Cause) -> &'static str {

@@ -102,8 +102,8 @@ impl<'a> TcpInfo<'a> {
             cause: Cause::Sweep,
             state,
             ca_state: CaState::from_kernel(self.0[1]),
-            cwnd: self.u32(80),
-            ssthresh: Limit::from_ssthresh(self.u32(76)),
+            cwnd: Some(self.u32(80)),
+            ssthresh: Some(Limit::from_ssthresh(self.u32(76))),
             packets_out: self.u32(24),
             sacked_out: self.u32(28),
             lost_out: self.u32(32),
@@ -125,7 +125,7 @@ impl<'a> TcpInfo<'a> {
             delivery_rate: u64_past(160).filter(|rate| *rate != 0),
             rate_app_limited: self.rate_app_limited(),
             app_limited: None,
-            pacing_rate: Limit::from_kernel_rate(self.u64(104)),
+            pacing_rate: Some(Limit::from_kernel_rate(self.u64(104))),
             pacing_status: None,
             mss: self.u32(16),
             delivered: u32_past(192),
@@ -204,10 +204,13 @@ mod tests {
         let out = (s.packets_out, s.sacked_out, s.lost_out, s.retrans_out);
         assert_eq!(out, (1024, 1028, 1032, 1036));
         assert_eq!((s.srtt_us, s.rttvar_us), (Some(1068), Some(1072)));
-        assert_eq!((s.ssthresh, s.cwnd), (Limit::Finite(1076), 1080));
+        assert_eq!(
+            (s.ssthresh, s.cwnd),
+            (Some(Limit::Finite(1076)), Some(1080))
+        );
         assert_eq!((s.reordering, s.rcv_rtt_us), (Some(1088), Some(1092)));
         assert_eq!((s.retrans, s.notsent_bytes), (1100, Some(1144)));
-        assert_eq!(s.pacing_rate, Limit::Finite(word(104)));
+        assert_eq!(s.pacing_rate, Some(Limit::Finite(word(104))));
         assert_eq!(s.bytes_acked, Some(word(120)));
         assert_eq!(s.bytes_received, Some(word(128)));
         assert_eq!((s.segs_out, s.segs_in), (Some(1136), Some(1140)));
@@ -266,8 +269,8 @@ mod tests {
         bytes[76..80].copy_from_slice(&0x7fff_ffffu32.to_ne_bytes());
         let s = sample(&bytes).unwrap();
         assert_eq!((s.srtt_us, s.rttvar_us, s.min_rtt_us), (None, None, None));
-        assert_eq!(s.pacing_rate, Limit::Unlimited);
-        assert_eq!(s.ssthresh, Limit::Unlimited);
+        assert_eq!(s.pacing_rate, Some(Limit::Unlimited));
+        assert_eq!(s.ssthresh, Some(Limit::Unlimited));
         assert_eq!(s.delivery_rate, None);
     }
 }

@@ -58,7 +58,6 @@ impl Values {
     pub fn of(sample: &Sample, btlbw: Option<u64>) -> Self {
         let mut values = [Code::UNKNOWN; N];
         let mut set = |quantity: Quantity, code| values[quantity as usize] = code;
-        let bytes = u64::from(sample.cwnd) * u64::from(sample.mss);
         let min_rtt = sample.min_rtt_us;
         let bdp = btlbw.zip(min_rtt);
         let bdp = bdp.map(|(rate, us)| super::super::figures::bdp(rate, us));
@@ -68,11 +67,12 @@ impl Values {
         } else {
             Quantity::DeliveryRate
         };
-        set(Quantity::Cwnd, Code::of(u64::from(sample.cwnd)));
-        set(Quantity::CwndBytes, Code::of(bytes));
+        set(Quantity::Cwnd, Code::option(sample.cwnd.map(u64::from)));
+        set(Quantity::CwndBytes, Code::option(sample.cwnd_bytes()));
         set(Quantity::InflightBytes, Code::of(sample.inflight_bytes()));
         set(Quantity::BdpBytes, Code::option(bdp));
-        set(Quantity::PacingRate, Code::limit(sample.pacing_rate));
+        let pacing = sample.pacing_rate.map_or(Code::UNKNOWN, Code::limit);
+        set(Quantity::PacingRate, pacing);
         set(delivery, rate);
         set(Quantity::BtlBw, Code::option(btlbw));
         set(Quantity::Rtt, Code::option(sample.rtt_us.map(u64::from)));

@@ -361,6 +361,6 @@ fn rise((segments, bytes): (u32, Option<u64>), now: &Sample) -> Option<Retransmi
         failed: false,
         rtt_us: now.srtt_us,
         min_rtt_us: now.min_rtt_us,
-        cwnd: Some(now.cwnd),
+        cwnd: now.cwnd,
     })
 }

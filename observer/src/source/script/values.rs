@@ -157,7 +157,7 @@ macro_rules! words {
 
 words! {
     bool: |b| if b { "yes" } else { "no" }, [true, false];
-    Origin: Origin::as_str, [Origin::Ebpf, Origin::Diag];
+    Origin: Origin::as_str, [Origin::Ebpf, Origin::Diag, Origin::Capture];
     Cause: cause, [Cause::Ack, Cause::Sweep, Cause::Close];
     TcpState: TcpState::as_str, [
         TcpState::Established, TcpState::SynSent, TcpState::SynRecv, TcpState::FinWait1, TcpState::FinWait2,

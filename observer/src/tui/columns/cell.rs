@@ -58,13 +58,15 @@ impl Column {
                 let seconds = row.model.seconds(row.flow, width);
                 drawn(trend::own_scale(seconds.map(|s| s.acked), row.marker))
             }
-            Self::Cwnd => known(row.sample().map(|s| s.cwnd.to_string())),
+            Self::Cwnd => known(row.sample().and_then(|s| s.cwnd).map(|n| n.to_string())),
             Self::Inflight => known(figures.inflight_bytes.map(units::size)),
             Self::Fill => known(figures.bdp_fill.map(fill)),
-            Self::Pacing => known(row.sample().map(|s| match s.pacing_rate {
-                Limit::Finite(rate) => units::rate(units::bits(rate)),
-                Limit::Unlimited => UNLIMITED.to_owned(),
-            })),
+            Self::Pacing => known(row.sample().and_then(|s| s.pacing_rate).map(
+                |rate| match rate {
+                    Limit::Finite(rate) => units::rate(units::bits(rate)),
+                    Limit::Unlimited => UNLIMITED.to_owned(),
+                },
+            )),
             Self::BtlBw => known(figures.btlbw.map(|b| {
                 let rate = units::rate(units::bits(b.bytes_per_s));
                 // Room for the mark also where there is none: rates stand under each other.
@@ -142,7 +144,7 @@ pub(super) fn unit(flow: &Flow) -> Option<Cow<'_, str>> {
 }
 
 pub(super) fn algorithm(flow: &Flow) -> Option<Cow<'_, str>> {
-    let attributes = flow.attributes()?;
+    let attributes = flow.attributes().filter(|a| !a.cc_name.is_empty())?;
     Some(match &attributes.cc_version {
         Some(version) => Cow::Owned(format!("{}/{version}", attributes.cc_name)),
         None => Cow::Borrowed(&attributes.cc_name),

@@ -111,11 +111,11 @@ impl<'a> Keys<'a> {
             Column::BtlBw => whole(model.btlbw(flow).map(|b| b.bytes_per_s)),
             Column::Fill => model.figures(flow).bdp_fill,
             Column::RetransRate | Column::RetransTrend => model.interval(flow)?.retrans_rate(),
-            Column::Cwnd => sample.map(|s| f64::from(s.cwnd)),
+            Column::Cwnd => sample.and_then(|s| s.cwnd).map(f64::from),
             Column::Rtt => sample.and_then(|s| s.srtt_us).map(f64::from),
             Column::Retrans => sample.map(|s| f64::from(s.retrans)),
             Column::Qdisc => self.kinds.get(&flow.attributes()?.device?).copied(),
-            _ => sample.map(|s| match s.pacing_rate {
+            _ => sample?.pacing_rate.map(|rate| match rate {
                 Limit::Finite(rate) => rate as f64,
                 Limit::Unlimited => f64::INFINITY,
             }),

@@ -74,6 +74,7 @@ impl Grouping {
             // The name does not say which BBR it is (TRAPS 15).
             Self::Cc => flow
                 .attributes()
+                .filter(|a| !a.cc_name.is_empty())
                 .map(|a| GroupKey::Cc(&a.cc_name, a.cc_version.as_deref())),
             Self::Device => flow
                 .attributes()

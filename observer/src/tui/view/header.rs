@@ -270,6 +270,7 @@ pub fn source_name(origin: Option<Origin>) -> &'static str {
     match origin {
         Some(Origin::Ebpf) => "eBPF",
         Some(Origin::Diag) => "socket-diag",
+        Some(Origin::Capture) => "capture",
         None => "script",
     }
 }

@@ -160,6 +160,7 @@ fn condition(flow: &Flow) -> String {
     };
     let origin = match flow.origin() {
         Some(Origin::Diag) => " by socket-diag",
+        Some(Origin::Capture) => " by its packets",
         _ => "",
     };
     if flow.is_closed() {
@@ -267,6 +268,7 @@ fn algorithm(flow: &Flow) -> Vec<String> {
         return vec![format!("algorithm {UNKNOWN}")];
     };
     let mut parts = vec![match &a.cc_version {
+        _ if a.cc_name.is_empty() => format!("algorithm {UNKNOWN}"),
         Some(version) => format!("{}/{}", escape(&a.cc_name), escape(version)),
         None => escape(&a.cc_name),
     }];
@@ -277,10 +279,12 @@ fn algorithm(flow: &Flow) -> Vec<String> {
     );
     if let Some(sample) = flow.sample() {
         parameters(flow, sample, &mut parts);
-        parts.push(format!("ca {}", sample.ca_state.as_str()));
+        parts.push(format!("ca {}", sample.ca_state.known().unwrap_or(UNKNOWN)));
         parts.push(format!(
             "ssthresh {}",
-            limit(sample.ssthresh, |n| n.to_string())
+            sample
+                .ssthresh
+                .map_or_else(|| UNKNOWN.to_owned(), |n| limit(n, |n| n.to_string()))
         ));
     }
     clamps(a, &mut parts);

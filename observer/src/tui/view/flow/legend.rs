@@ -94,11 +94,11 @@ fn now(model: &Model, flow: &Flow, quantity: Quantity) -> Option<Limit<u64>> {
     let finite = |v: u64| Some(Limit::Finite(v));
     let time = |us: Option<u32>| us.map(|us| Limit::Finite(u64::from(us)));
     match quantity {
-        Quantity::Cwnd => finite(sample.cwnd.into()),
-        Quantity::CwndBytes => finite(u64::from(sample.cwnd) * u64::from(sample.mss)),
+        Quantity::Cwnd => sample.cwnd.map(|n| Limit::Finite(n.into())),
+        Quantity::CwndBytes => sample.cwnd_bytes().map(Limit::Finite),
         Quantity::InflightBytes => finite(sample.inflight_bytes()),
         Quantity::BdpBytes => model.figures(flow).bdp_bytes.map(Limit::Finite),
-        Quantity::PacingRate => Some(sample.pacing_rate),
+        Quantity::PacingRate => sample.pacing_rate,
         Quantity::DeliveryRate if !sample.rate_app_limited => {
             sample.delivery_rate.map(Limit::Finite)
         }
