@@ -4,6 +4,7 @@ mod bench;
 mod binary;
 mod checkout;
 mod checks;
+mod kernel;
 mod linker;
 mod machine;
 mod object;
