@@ -5,6 +5,9 @@ use crate::event::{Attributes, Device, Host, Sample};
 use crate::model::{Figures, Flow, LimitShares, Model};
 use crate::units::bits;
 
+/// A receiver's estimate counts in ticks of the timestamps, 1 ms, rounded up: shorter ones are taken from the handshake.
+const FINE_RCV_RTT_US: u64 = 10_000;
+
 /// A flow and its path.
 pub(super) struct Path<'a> {
     pub flow: &'a Flow,
@@ -74,11 +77,24 @@ impl<'a> Path<'a> {
         self.sysctl(name)?.split(' ').nth(at)?.parse().ok()
     }
 
-    /// The RTT that windows are divided by, µs: the median of what was seen; least RTT where nothing was.
+    /// The RTT that windows are divided by, µs: the mean of what was seen; least RTT where nothing was.
     pub fn rtt_us(&self) -> Option<u64> {
-        let seen = self.seen.srtt_us.median();
+        let sent = self.seen.srtt_us.mean().filter(|us| *us > 0);
+        let seen = match self.rcv_rtt_us() {
+            Some(received) if received < FINE_RCV_RTT_US => {
+                Some(sent.unwrap_or(received).min(received))
+            }
+            Some(received) => Some(received),
+            None => sent,
+        };
         seen.or(self.sample.min_rtt_us.map(u64::from))
             .filter(|us| *us > 0)
+    }
+
+    /// The receiver's estimate, where the flow receives.
+    fn rcv_rtt_us(&self) -> Option<u64> {
+        let received = || self.seen.rcv_rtt_us.mean().filter(|us| *us > 0);
+        if self.sends() { None } else { received() }
     }
 
     /// What the path is known to carry, bits per second: what the user says, else the model's bandwidth.
@@ -117,7 +133,8 @@ impl<'a> Path<'a> {
             remote: self.flow.remote().to_string(),
             cc: Some(cc).filter(|cc| !cc.is_empty()),
             dev: self.device.map(|device| device.name.clone()),
-            srtt_us: self.seen.srtt_us.median(),
+            srtt_us: self.seen.srtt_us.mean(),
+            rcv_rtt_us: self.rcv_rtt_us(),
             min_rtt_us: self.sample.min_rtt_us,
             retrans_rate: self.seen.retrans_rate(),
             throughput_bps: self.figures.throughput_bps,

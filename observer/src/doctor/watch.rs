@@ -51,6 +51,13 @@ impl Readings {
         }
     }
 
+    /// What rates follow: a window goes out once in each RTT, so that their sum is the time.
+    pub fn mean(&self) -> Option<u64> {
+        let sum: u128 = self.values.iter().map(|value| u128::from(*value)).sum();
+        let mean = sum.checked_div(self.values.len() as u128)?;
+        u64::try_from(mean).ok()
+    }
+
     pub fn median(&self) -> Option<u64> {
         let mut sorted = self.values.clone();
         sorted.sort_unstable();
@@ -63,6 +70,8 @@ impl Readings {
 pub(super) struct Seen {
     /// Smoothed RTT, µs.
     pub srtt_us: Readings,
+    /// The receiver's own estimate, µs: who sends nothing has no newer `srtt_us` than the handshake's.
+    pub rcv_rtt_us: Readings,
     /// The peer's window, bytes.
     pub snd_wnd: Readings,
     /// The window offered to the peer, bytes.
@@ -114,6 +123,7 @@ impl Seen {
             }
         };
         push(&mut self.srtt_us, sample.srtt_us);
+        push(&mut self.rcv_rtt_us, sample.rcv_rtt_us);
         push(&mut self.snd_wnd, sample.snd_wnd_bytes);
         push(&mut self.rcv_wnd, sample.rcv_wnd_bytes);
         if let Some(capacity) = send_capacity(sample) {
@@ -170,6 +180,8 @@ pub struct Baseline {
     pub cc: Option<String>,
     pub dev: Option<String>,
     pub srtt_us: Option<u64>,
+    /// As the receiver estimates it; of a flow that sends: `None`.
+    pub rcv_rtt_us: Option<u64>,
     pub min_rtt_us: Option<u32>,
     pub retrans_rate: Option<f64>,
     pub throughput_bps: Option<u64>,
@@ -297,12 +309,14 @@ mod tests {
     #[test]
     fn readings_are_thinned_and_keep_their_middle() {
         let mut readings = Readings::default();
-        assert_eq!(readings.median(), None);
+        assert_eq!((readings.median(), readings.mean()), (None, None));
         for value in 0..100_000 {
             readings.push(value);
         }
         assert!(readings.values.len() <= KEPT);
-        let median = readings.median().expect("some");
-        assert!((45_000..55_000).contains(&median), "{median}");
+        for middle in [readings.median(), readings.mean()] {
+            let middle = middle.expect("some");
+            assert!((45_000..55_000).contains(&middle), "{middle}");
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
 use observer::kernel::clock;
@@ -22,11 +22,19 @@ pub struct LongPath {
     pub snd: Netns,
     pub rcv: Netns,
     stop: Arc<AtomicBool>,
+    late: [Arc<Late>; 2],
     threads: Vec<JoinHandle<()>>,
 }
 
 pub const LONG_SND: &str = "10.83.0.1";
 pub const LONG_RCV: &str = "10.83.0.2";
+
+/// How late packets were handed on: a busy machine's part in the delay.
+#[derive(Debug, Default)]
+struct Late {
+    packets: AtomicU64,
+    sum_ns: AtomicU64,
+}
 
 /// One direction.
 #[derive(Clone, Copy, Debug)]
@@ -81,22 +89,34 @@ impl LongPath {
             rate_bps: 10_000_000_000,
             ..there
         };
+        let late: [Arc<Late>; 2] = Default::default();
         let threads = [(0, 1, there), (1, 0, back)].map(|(from, to, pipe)| {
+            let its = Arc::clone(&late[from]);
             let (from, to) = (Arc::clone(&ends[from]), Arc::clone(&ends[to]));
             let stop = Arc::clone(&stop);
-            thread::spawn(move || carry(&from, &to, pipe, &stop))
+            thread::spawn(move || carry(&from, &to, pipe, &stop, &its))
         });
         Self {
             snd,
             rcv,
             stop,
+            late,
             threads: threads.into(),
         }
+    }
+
+    /// By how much the machine lengthened the RTT since the last time it was asked, on average, ms.
+    pub fn late_ms(&self) -> f64 {
+        let mean = |late: &Late| {
+            let packets = late.packets.swap(0, Ordering::Relaxed).max(1);
+            late.sum_ns.swap(0, Ordering::Relaxed) as f64 / packets as f64
+        };
+        self.late.iter().map(|late| mean(late)).sum::<f64>() / 1e6
     }
 }
 
 /// Packets leave the queue one after the other at the rate, and arrive a delay later.
-fn carry(mut from: &File, mut to: &File, pipe: Pipe, stop: &AtomicBool) {
+fn carry(mut from: &File, mut to: &File, pipe: Pipe, stop: &AtomicBool, late: &Late) {
     let mut on_the_way: VecDeque<(u64, Vec<u8>)> = VecDeque::new();
     let mut buffer = vec![0; 65_536];
     let mut free_at = 0;
@@ -106,6 +126,8 @@ fn carry(mut from: &File, mut to: &File, pipe: Pipe, stop: &AtomicBool) {
             && *due <= now
         {
             let _ = to.write(packet);
+            late.packets.fetch_add(1, Ordering::Relaxed);
+            late.sum_ns.fetch_add(now - due, Ordering::Relaxed);
             on_the_way.pop_front();
         }
         match from.read(&mut buffer) {

@@ -106,7 +106,7 @@ fn baseline(line: &Baseline) -> String {
         line.local,
         line.remote,
         escape(line.cc.as_deref().unwrap_or(UNKNOWN)),
-        or(line.srtt_us.map(ms)),
+        or(line.rcv_rtt_us.or(line.srtt_us).map(ms)),
         or(line.min_rtt_us.map(|us| ms(us.into()))),
         or(line.retrans_rate.map(percent)),
         or(line.bdp_bytes.map(size)),
