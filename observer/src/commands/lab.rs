@@ -38,7 +38,8 @@ pub async fn run(common: &Common, args: &LabArgs) -> Result<(), Failure> {
 impl From<LabError> for Failure {
     fn from(error: LabError) -> Self {
         match error {
-            LabError::Unsupported(text) | LabError::NotHeld(text) => Self::Unsupported(text),
+            LabError::Unsupported(text) => Self::Unsupported(text),
+            error @ LabError::NotHeld(_) => Self::NotHeld(error.to_string()),
             other => Self::Failed(other.into()),
         }
     }
@@ -46,8 +47,7 @@ impl From<LabError> for Failure {
 
 /// What would end the process with its namespaces still there.
 struct Ends {
-    interrupt: Signal,
-    terminate: Signal,
+    stops: record::Stops,
     hangup: Signal,
 }
 
@@ -55,8 +55,7 @@ impl Ends {
     /// From here on these signals end nothing by themselves.
     fn new() -> Result<Self, Failure> {
         Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
+            stops: record::Stops::new()?,
             hangup: signal(SignalKind::hangup())?,
         })
     }
@@ -67,8 +66,7 @@ impl Ends {
         tokio::task::yield_now().await;
         tokio::select! {
             biased;
-            _ = self.interrupt.recv() => Err(Failure::Interrupted),
-            _ = self.terminate.recv() => Err(Failure::Interrupted),
+            _ = self.stops.next() => Err(Failure::Interrupted),
             _ = self.hangup.recv() => Err(Failure::Interrupted),
             () = tokio::time::sleep(std::time::Duration::from_millis(1)) => Ok(()),
         }
@@ -120,7 +118,7 @@ async fn one(common: &Common, args: &LabRunArgs) -> Result<(), Failure> {
         program,
     };
     let recorded = tokio::select! {
-        recorded = record::whilst(&inside, &record_args, || work.run()) => recorded,
+        recorded = record::whilst(&inside, &record_args, &mut ends.stops, || work.run()) => recorded,
         _ = ends.hangup.recv() => Err(Failure::Interrupted),
     };
     let (model, outcome) = recorded?;
@@ -218,6 +216,9 @@ fn make(common: &Common, args: &LabRunArgs, path: &Path) -> Result<Made, Failure
         (EmulatorChoice::User, _) | (EmulatorChoice::Auto, Some(_)) => Some(Kind::User),
         (EmulatorChoice::Auto, None) => None,
     };
+    if let Some(qdisc) = &args.qdisc {
+        namespaces.check_qdisc(qdisc)?;
+    }
     let emulator = emulator::make(wanted, &namespaces, path)?;
     let measured = verify::measure(&namespaces, path)?;
     let off = measured.against(path)?;

@@ -33,6 +33,8 @@ pub enum Failure {
     Usage(String),
     /// Exit code 3: not permitted or not supported here; the message says what to do.
     Unsupported(String),
+    /// Exit code 3: a lab's path that this machine cannot make now; another time it may.
+    NotHeld(String),
     /// Exit code 1.
     Failed(anyhow::Error),
     /// Exit code 4, with `--strict`: finished, but events were lost.
@@ -81,7 +83,7 @@ impl Failure {
     fn report(self) -> ExitCode {
         let (code, text) = match self {
             Self::Usage(text) => (2, text),
-            Self::Unsupported(text) => (3, text),
+            Self::Unsupported(text) | Self::NotHeld(text) => (3, text),
             Self::Failed(error) => (1, format!("{error:#}")),
             Self::Lost(events) => (4, format!("{events} events were lost (--strict)")),
             Self::Incomplete => (4, "the recording is not whole (--strict)".to_owned()),

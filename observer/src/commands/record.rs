@@ -36,10 +36,7 @@ pub async fn run(common: &Common, args: &RecordArgs) -> Result<(), Failure> {
     let mut source = choose::source(common, &choice, true)?;
     describe(&mut target.environment, source.info());
     let mut recording = Recording::new(args, choice, target, source.stopper())?;
-    let mut stops = Stops {
-        interrupt: signal(SignalKind::interrupt())?,
-        terminate: signal(SignalKind::terminate())?,
-    };
+    let mut stops = Stops::new()?;
     let mut child = None;
     let mut status = None;
     let result = loop {
@@ -71,10 +68,12 @@ pub async fn run(common: &Common, args: &RecordArgs) -> Result<(), Failure> {
 }
 
 /// Records while `work` runs: it begins when the hooks are on and ends the recording when it is over, after a last look
-/// at all flows; Ctrl-C and SIGTERM end both. What was seen, and what the work came to; the file is whole in any case.
+/// at all flows; Ctrl-C and SIGTERM end both, also where they came before this was called. What was seen, and what the work
+/// came to; the file is whole in any case.
 pub(super) async fn whilst<W, T>(
     common: &Common,
     args: &RecordArgs,
+    stops: &mut Stops,
     work: impl FnOnce() -> W,
 ) -> Result<(Model, T), Failure>
 where
@@ -88,10 +87,6 @@ where
     let mut recording = Recording::new(args, choice, target, source.stopper())?;
     // There is one namespace here, of ours.
     recording.elsewhere_told = true;
-    let mut stops = Stops {
-        interrupt: signal(SignalKind::interrupt())?,
-        terminate: signal(SignalKind::terminate())?,
-    };
     let mut work = std::pin::pin!(async { work().await });
     let (mut begun, mut came_to) = (false, None);
     let result = loop {
@@ -130,21 +125,29 @@ async fn ended(child: &mut Option<Child>) -> Ended {
     }
 }
 
-struct Stops {
+/// Ctrl-C and SIGTERM, which end nothing by themselves from here on.
+pub(super) struct Stops {
     interrupt: Signal,
     terminate: Signal,
 }
 
 /// What told us to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum By {
+pub(super) enum By {
     /// Ctrl-C: the command has got it too.
     Keyboard,
     Terminate,
 }
 
 impl Stops {
-    async fn next(&mut self) -> By {
+    pub(super) fn new() -> Result<Self, Failure> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    pub(super) async fn next(&mut self) -> By {
         tokio::select! {
             _ = self.interrupt.recv() => By::Keyboard,
             _ = self.terminate.recv() => By::Terminate,

@@ -30,7 +30,9 @@ pub enum LabError {
     #[error("{0}: {1}")]
     System(&'static str, #[source] std::io::Error),
     /// The path made is not the path asked for.
-    #[error("{0}")]
+    #[error(
+        "this machine cannot make the path now: {0}. Ask for less (--rate, --rtt), or let other work end first"
+    )]
     NotHeld(String),
     /// A flow of the lab did not do what it was to do.
     #[error("{0}")]

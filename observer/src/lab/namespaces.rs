@@ -316,6 +316,15 @@ impl Namespaces {
         })
     }
 
+    /// Whether the sender's device can have it; it has none again afterwards.
+    pub fn check_qdisc(&self, qdisc: &str) -> Result<(), LabError> {
+        self.set_qdisc(qdisc)?;
+        let arguments = format!("-n {} qdisc del dev {SENDER_DEVICE} root", self.sender());
+        // Of `noqueue` there is nothing to delete.
+        let _ = shell::run("tc", &arguments);
+        Ok(())
+    }
+
     /// What commands in the sender's namespace use by default.
     pub fn set_default_algorithm(&self, algorithm: &str) -> Result<(), LabError> {
         let key = "net.ipv4.tcp_congestion_control";

@@ -279,7 +279,7 @@ fn open(sender: &Sender, to: SocketAddr) -> Result<TcpStream, LabError> {
         Ok(()) => {}
         Err(Errno::INPROGRESS | Errno::TIMEDOUT) => {
             return Err(LabError::Flow(format!(
-                "no connection over the path within {} s: it loses too much",
+                "no connection over the path within {} s",
                 CONNECT.as_secs()
             )));
         }

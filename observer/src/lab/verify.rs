@@ -67,10 +67,7 @@ impl Measured {
             }
         }
         if refused {
-            return Err(LabError::NotHeld(format!(
-                "this machine cannot make the path now: {}. Ask for less (--rate, --rtt), or let other work end first",
-                said.join("; ")
-            )));
+            return Err(LabError::NotHeld(said.join("; ")));
         }
         Ok(said)
     }
@@ -153,11 +150,9 @@ fn ping(socket: &UdpSocket, path: &Path) -> Result<Duration, LabError> {
             break;
         }
     }
-    least.map(Duration::from_nanos).ok_or_else(|| {
-        LabError::NotHeld(format!(
-            "none of {lost} probes came back over the path: it loses all, or this machine does not pass it on"
-        ))
-    })
+    least
+        .map(Duration::from_nanos)
+        .ok_or_else(|| LabError::NotHeld(format!("none of {lost} probes came back over it")))
 }
 
 /// What comes through of more than the path carries, in bits of Ethernet frames per second.
@@ -223,7 +218,7 @@ fn flood(
         }
         if frames < 8 || last <= first {
             return Err(LabError::NotHeld(format!(
-                "{frames} of {sent} probes came through: this machine does not make the path"
+                "{frames} of {sent} probes came through"
             )));
         }
         Ok((frames - 1) as f64 * FULL_FRAME as f64 * 8e9 / (last - first) as f64)

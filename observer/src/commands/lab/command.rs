@@ -11,7 +11,7 @@ use crate::lab::LabError;
 use crate::lab::namespaces::Namespaces;
 
 /// A server that does not listen after this long does not work.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(20);
 /// LISTEN in `/proc/net/tcp`.
 const LISTEN: &str = "0A";
