@@ -30,6 +30,10 @@ pub struct ServeArgs {
     /// Where to listen; port 0 takes a free one
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:9464")]
     pub listen: SocketAddr,
+    /// Count flows by the network of their peer too (/24, /48): a label peer_prefix, of the first hundred networks; the
+    /// rest are `other`
+    #[arg(long)]
+    pub peer_prefix: bool,
 }
 
 #[derive(Debug, Args)]

@@ -29,8 +29,8 @@ pub async fn run(common: &Common, args: &ServeArgs) -> Result<(), Failure> {
     let stopper = source.stopper();
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
-    let mut serve = Serve::new();
-    let server = Server::new(serve.registry());
+    let mut serve = Serve::new(args.peer_prefix);
+    let mut server = Server::new(serve.registry());
     output::message(&format!("observer: metrics at http://{address}/metrics"));
     if !address.ip().is_loopback() {
         output::message(

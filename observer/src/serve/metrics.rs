@@ -1,5 +1,7 @@
 //! The metrics themselves: names, helps, labels, buckets.
 
+use std::collections::BTreeSet;
+
 use prometheus::{
     Counter, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry,
 };
@@ -39,15 +41,21 @@ pub(super) struct Metrics {
     pub cpu_seconds: Counter,
 }
 
-const CC: &[&str] = &["cc", "cc_version"];
+/// Per flow; the last one only where it was asked for.
+const FLOW: &[&str] = &["cc", "cc_version", "peer_prefix"];
+const FLOW_SECOND: &[&str] = &["cc", "peer_prefix"];
 const DEV: &[&str] = &["dev", "qdisc"];
 
 impl Metrics {
     /// Names and labels are constants: that they are well-formed and single a test sees.
     #[expect(clippy::expect_used, reason = "constants, seen by a test")]
     #[expect(clippy::too_many_lines, reason = "a table")]
-    pub fn new() -> Self {
+    pub fn new(peer_prefix: bool) -> Self {
         let registry = Registry::new();
+        let asked = |labels: &'static [&'static str]| {
+            labels.split_at(labels.len() - usize::from(!peer_prefix)).0
+        };
+        let (flow, flow_second) = (asked(FLOW), asked(FLOW_SECOND));
         let counter = |name: &str, help: &str, labels: &[&str]| {
             let metric = IntCounterVec::new(Opts::new(name, help), labels).expect("a constant");
             registry.register(Box::new(metric.clone())).expect("single");
@@ -60,7 +68,7 @@ impl Metrics {
         };
         let histogram = |name: &str, help: &str, buckets: &[f64]| {
             let options = HistogramOpts::new(name, help).buckets(buckets.to_vec());
-            let metric = HistogramVec::new(options, &["cc"]).expect("a constant");
+            let metric = HistogramVec::new(options, flow_second).expect("a constant");
             registry.register(Box::new(metric.clone())).expect("single");
             metric
         };
@@ -76,21 +84,21 @@ impl Metrics {
         );
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         let metrics = Self {
-            flows: gauge("observer_flows", "Connected TCP flows.", CC),
+            flows: gauge("observer_flows", "Connected TCP flows.", flow),
             acked: counter(
                 "observer_acked_bytes_total",
                 "Bytes newly acknowledged: delivered to the peers.",
-                CC,
+                flow,
             ),
             sent: counter(
                 "observer_sent_bytes_total",
                 "Bytes sent, retransmissions included.",
-                CC,
+                flow,
             ),
             retransmitted: counter(
                 "observer_retransmitted_bytes_total",
                 "Bytes retransmitted.",
-                CC,
+                flow,
             ),
             retransmits: counter(
                 "observer_retransmits_total",
@@ -155,5 +163,25 @@ impl Metrics {
             metrics.events.with_label_values(&[outcome]);
         }
         metrics
+    }
+
+    /// The series of a peer's network that counted under `versions` (algorithm and version) go.
+    pub fn forget_prefix(&self, prefix: &str, versions: &BTreeSet<(String, String)>) {
+        for (cc, version) in versions {
+            for counter in [&self.acked, &self.sent, &self.retransmitted] {
+                // Not each algorithm was seen with each network.
+                let _ = counter.remove_label_values(&[cc, version, prefix]);
+            }
+            for histogram in [&self.rtt, &self.queueing, &self.delivery, &self.ratio] {
+                let _ = histogram.remove_label_values(&[cc, prefix]);
+            }
+        }
+    }
+
+    /// The series of a device that had qdiscs of these `kinds` go.
+    pub fn forget_device(&self, name: &str, kinds: &BTreeSet<String>) {
+        for kind in kinds {
+            let _ = self.drops.remove_label_values(&[name, kind]);
+        }
     }
 }

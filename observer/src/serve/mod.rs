@@ -5,18 +5,24 @@
 
 pub mod http;
 mod metrics;
+mod room;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use observer_common::wire::RetransmitKind;
 use prometheus::proto::MetricFamily;
 
 use crate::event::{Counters, Event, FlowId, KINDS, Payload, Retransmit, Sample, retransmit_kind};
-use crate::model::{Flow, LimitedBy, Model};
+use crate::model::{Flow, LimitedBy, Model, Prefix};
 use crate::units::Mono;
 use metrics::Metrics;
+use room::{OTHER, Place, Room};
 
 const SECOND_NS: u64 = 1_000_000_000;
+/// Networks of peers that have series of their own. One has some 70 an algorithm, buckets of histograms for the most part.
+const PREFIXES: usize = 100;
+/// Devices that have series of their own: containers come with new names for ever.
+const DEVICES: usize = 200;
 
 /// A flow's counters as last counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,24 +75,43 @@ pub struct Serve {
     model: Model,
     metrics: Metrics,
     counted: HashMap<FlowId, Totals>,
+    peers: Option<Peers>,
     qdiscs: HashMap<(String, String, u32, u32), u64>,
+    devices: Room,
+    /// Of qdiscs, that any device had.
+    kinds: BTreeSet<String>,
     programs: Programs,
     next: Option<Mono>,
 }
 
+/// Networks of peers, where they were asked for.
+#[derive(Debug)]
+struct Peers {
+    room: Room,
+    /// Algorithms and versions, that any flow had.
+    versions: BTreeSet<(String, String)>,
+}
+
 impl Default for Serve {
     fn default() -> Self {
-        Self::new()
+        Self::new(false)
     }
 }
 
 impl Serve {
-    pub fn new() -> Self {
+    /// With `peer_prefix` flows count by the network of their peer too.
+    pub fn new(peer_prefix: bool) -> Self {
         Self {
             model: Model::default(),
-            metrics: Metrics::new(),
+            metrics: Metrics::new(peer_prefix),
             counted: HashMap::new(),
+            peers: peer_prefix.then(|| Peers {
+                room: Room::new(PREFIXES),
+                versions: BTreeSet::new(),
+            }),
             qdiscs: HashMap::new(),
+            devices: Room::new(DEVICES),
+            kinds: BTreeSet::new(),
             programs: Programs::default(),
             next: None,
         }
@@ -142,22 +167,37 @@ impl Serve {
                 .set(0);
         }
         let mut counted = std::mem::take(&mut self.counted);
+        let mut peers = self.peers.take();
         for flow in self.model.flows() {
-            self.flow(flow, &mut counted);
+            let prefix = peers.as_mut().map(|peers| self.prefix(flow, peers));
+            self.flow(flow, prefix.as_deref(), &mut counted);
         }
+        self.peers = peers;
         // Closed flows stay in the model for a while after they were counted to their end.
         counted.retain(|id, _| self.model.flow(*id).is_some());
         self.counted = counted;
         self.devices();
     }
 
-    fn flow(&self, flow: &Flow, counted: &mut HashMap<FlowId, Totals>) {
-        let attributes = flow.attributes();
-        let cc = attributes.map_or("unknown", |a| a.cc_name.as_str());
-        let version = attributes
-            .and_then(|a| a.cc_version.as_deref())
-            .unwrap_or("");
-        let labels = [cc, version];
+    /// The network of the flow's peer as it is counted.
+    fn prefix(&self, flow: &Flow, peers: &mut Peers) -> String {
+        let (cc, version) = algorithm(flow);
+        let version = (cc.to_owned(), version.to_owned());
+        peers.versions.insert(version);
+        let prefix = Prefix::of(flow.remote().ip()).to_string();
+        match peers.room.place(&prefix, self.model.now()) {
+            Place::Own => prefix,
+            Place::InsteadOf(idle) => {
+                self.metrics.forget_prefix(&idle, &peers.versions);
+                prefix
+            }
+            Place::Other => OTHER.to_owned(),
+        }
+    }
+
+    fn flow(&self, flow: &Flow, prefix: Option<&str>, counted: &mut HashMap<FlowId, Totals>) {
+        let (cc, version) = algorithm(flow);
+        let labels: Vec<&str> = [cc, version].into_iter().chain(prefix).collect();
         let open = !flow.is_closed();
         if open && flow.state().is_connected() {
             self.metrics.flows.with_label_values(&labels).inc();
@@ -182,35 +222,36 @@ impl Serve {
             .inc_by(rise.retrans);
         // A flow at rest has no RTT of this second.
         if open && (rise.acked > 0 || rise.sent > 0) {
-            self.observe(sample, rise, cc);
+            let labels: Vec<&str> = [cc].into_iter().chain(prefix).collect();
+            self.observe(sample, rise, &labels);
         }
     }
 
     /// One observation of each kind, as far as it is known.
-    fn observe(&self, sample: &Sample, rise: Totals, cc: &str) {
+    fn observe(&self, sample: &Sample, rise: Totals, labels: &[&str]) {
         let metrics = &self.metrics;
         if let Some(us) = sample.rtt_us.or(sample.srtt_us) {
             metrics
                 .rtt
-                .with_label_values(&[cc])
+                .with_label_values(labels)
                 .observe(f64::from(us) / 1e6);
         }
         if let (Some(srtt), Some(min)) = (sample.srtt_us, sample.min_rtt_us) {
             let us = srtt.saturating_sub(min);
             metrics
                 .queueing
-                .with_label_values(&[cc])
+                .with_label_values(labels)
                 .observe(f64::from(us) / 1e6);
         }
         if let Some(rate) = sample.delivery_rate.filter(|_| !sample.rate_app_limited) {
             metrics
                 .delivery
-                .with_label_values(&[cc])
+                .with_label_values(labels)
                 .observe(rate as f64);
         }
         if rise.sent > 0 {
             let ratio = rise.retrans as f64 / rise.sent as f64;
-            metrics.ratio.with_label_values(&[cc]).observe(ratio);
+            metrics.ratio.with_label_values(labels).observe(ratio);
         }
     }
 
@@ -260,7 +301,18 @@ impl Serve {
             .collect();
         let mut seen = HashMap::new();
         for (name, id, qdisc) in devices {
-            let labels = [name.as_str(), qdisc.kind.as_str()];
+            if !self.kinds.contains(&qdisc.kind) {
+                self.kinds.insert(qdisc.kind.clone());
+            }
+            let own = match self.devices.place(&name, self.model.now()) {
+                Place::Own => true,
+                Place::InsteadOf(idle) => {
+                    self.metrics.forget_device(&idle, &self.kinds);
+                    true
+                }
+                Place::Other => false,
+            };
+            let labels = [if own { name.as_str() } else { OTHER }, qdisc.kind.as_str()];
             let key = (name.clone(), qdisc.kind.clone(), id.netns, qdisc.handle);
             let before = self.qdiscs.get(&key).copied();
             let drops = self.metrics.drops.with_label_values(&labels);
@@ -272,6 +324,16 @@ impl Serve {
         }
         self.qdiscs = seen;
     }
+}
+
+/// Name and version of a flow's algorithm as labels; a version is unknown where it is empty.
+fn algorithm(flow: &Flow) -> (&str, &str) {
+    let attributes = flow.attributes();
+    let name = attributes
+        .map(|a| a.cc_name.as_str())
+        .filter(|name| !name.is_empty());
+    let version = attributes.and_then(|a| a.cc_version.as_deref());
+    (name.unwrap_or("unknown"), version.unwrap_or(""))
 }
 
 const LIMITS: [LimitedBy; 9] = [

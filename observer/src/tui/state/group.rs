@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use crate::event::DeviceId;
 use crate::model::container::{Container, Place, place};
-use crate::model::{Flow, Model};
+use crate::model::{Flow, Model, Prefix};
 use crate::units::{UNKNOWN, escape};
 
 /// What flows are put together by.
@@ -70,7 +70,7 @@ impl Grouping {
                     container.or_else(|| unit.map(GroupKey::Unit))
                 }),
             Self::Peer => Some(GroupKey::Peer(flow.remote().ip())),
-            Self::Prefix => Some(GroupKey::Prefix(prefix(flow.remote().ip()))),
+            Self::Prefix => Some(GroupKey::Prefix(Prefix::of(flow.remote().ip()))),
             // The name does not say which BBR it is (TRAPS 15).
             Self::Cc => flow
                 .attributes()
@@ -85,14 +85,6 @@ impl Grouping {
     }
 }
 
-/// The network of /24 or /48.
-fn prefix(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(v4) => Ipv4Addr::from_bits(v4.to_bits() & (u32::MAX << 8)).into(),
-        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << 80)).into(),
-    }
-}
-
 /// What the flows of a group have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum GroupKey<'a> {
@@ -103,7 +95,7 @@ pub enum GroupKey<'a> {
     /// Algorithm and version.
     Cc(&'a str, Option<&'a str>),
     Peer(IpAddr),
-    Prefix(IpAddr),
+    Prefix(Prefix),
     Device(DeviceId),
     Unknown,
 }
@@ -121,9 +113,7 @@ impl GroupKey<'_> {
             Self::Container(ref container) => escape(&container.to_string()),
             Self::Unit(ref unit) => escape(unit),
             Self::Peer(address) => address.to_string(),
-            Self::Prefix(network) => {
-                format!("{network}/{}", if network.is_ipv4() { 24 } else { 48 })
-            }
+            Self::Prefix(network) => network.to_string(),
             Self::Device(id) => model
                 .device(id)
                 .map_or_else(|| format!("device {}", id.ifindex), |d| escape(&d.name)),
@@ -202,13 +192,6 @@ pub fn divide(model: &Model, by: Grouping, flows: &[&Flow]) -> (Vec<Group>, Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn networks_are_cut_at_24_and_48() {
-        let cut = |text: &str| prefix(text.parse().expect("an address")).to_string();
-        assert_eq!(cut("192.0.2.77"), "192.0.2.0");
-        assert_eq!(cut("2001:db8:1:2:3::4"), "2001:db8:1::");
-    }
 
     #[test]
     fn every_grouping_has_its_turn() {
