@@ -1,5 +1,7 @@
 //! Completions and man pages: made for every shell and command, and telling of each flag.
 
+mod common;
+
 use std::process::{Command, Output};
 
 use clap::CommandFactory as _;
@@ -77,10 +79,57 @@ fn a_man_page_a_command_that_is_not_overwritten() {
     }
     assert_eq!(observer(&["man", "-o", name]).status.code(), Some(2));
     text(&observer(&["man", "-o", name, "--force"]));
-    assert!(
-        text(&observer(&["man"])).contains("EXIT")
-            || text(&observer(&["man"])).contains("Exit codes")
-    );
+    assert!(text(&observer(&["man"])).contains(".SH EXIT STATUS"));
+}
+
+/// What the program says of itself, as a change of it is reviewed: the pages, and every completion on a line of its own.
+/// After a change that is meant: `INSTA_UPDATE=always cargo test -p observer --test generated`.
+#[test]
+fn pages_and_completions_are_as_they_were_read() {
+    let dir = tempfile::tempdir().expect("a directory");
+    text(&observer(&[
+        "man",
+        "-o",
+        dir.path().to_str().expect("text"),
+    ]));
+    let mut names: Vec<_> = std::fs::read_dir(dir.path())
+        .expect("made above")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    names.sort();
+    for path in names {
+        let page = std::fs::read_to_string(&path).expect("readable");
+        // The number changes with every release, and nothing else with it.
+        let page = page.replace(env!("CARGO_PKG_VERSION"), "VERSION");
+        let name = path.file_name().expect("a name").to_string_lossy();
+        insta::with_settings!({omit_expression => true, prepend_module_to_snapshot => false, snapshot_path => "snapshots/generated"}, {
+            insta::assert_snapshot!(name.into_owned(), page);
+        });
+    }
+    let fish = text(&observer(&["completions", "fish"]));
+    insta::with_settings!({omit_expression => true, prepend_module_to_snapshot => false, snapshot_path => "snapshots/generated"}, {
+        insta::assert_snapshot!("observer.fish", fish);
+    });
+}
+
+/// Has `shell` read its script without running it.
+fn reads(shell: &str) {
+    let script = text(&observer(&["completions", shell]));
+    let checked = Command::new(shell).args(["-n", "-c", &script]).output();
+    let Ok(checked) = checked else {
+        return common::skipped(&format!("no {shell}"));
+    };
+    assert!(checked.status.success(), "{checked:?}");
+}
+
+#[test]
+fn zsh_accepts_its_completions() {
+    reads("zsh");
+}
+
+#[test]
+fn fish_accepts_its_completions() {
+    reads("fish");
 }
 
 #[test]
