@@ -19,7 +19,7 @@ fn observer() -> Command {
 }
 
 /// The documents that show screens.
-const DOCUMENTS: [&str; 1] = ["README.md"];
+const DOCUMENTS: [&str; 2] = ["README.md", "README.zh-CN.md"];
 
 /// The text with each block after `<!-- observer … -->` made anew; how many there were.
 fn with_screens(text: &str) -> (String, usize) {

@@ -1,6 +1,6 @@
 //! The observer binary: building it, and becoming it.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,8 +12,17 @@ use crate::checkout::Checkout;
 use crate::machine::{Machine, Privilege};
 use crate::step::{NotHere, say};
 
-/// Builds observer and returns where cargo put it.
-pub fn build(checkout: &Checkout, release: bool) -> Result<PathBuf> {
+/// What cargo is told for an optimised binary, or for another.
+pub fn optimised(release: bool) -> &'static [&'static str] {
+    if release { &["--release"] } else { &[] }
+}
+
+/// Builds observer with these arguments and variables, and returns where cargo put it.
+pub fn build(
+    checkout: &Checkout,
+    args: &[impl AsRef<OsStr>],
+    env: &[(&str, String)],
+) -> Result<PathBuf> {
     let mut command = checkout.cargo();
     command
         .args([
@@ -25,11 +34,10 @@ pub fn build(checkout: &Checkout, release: bool) -> Result<PathBuf> {
             "observer",
         ])
         .arg("--message-format=json-render-diagnostics")
+        .args(args)
+        .envs(env.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::null())
         .stderr(Stdio::inherit());
-    if release {
-        command.arg("--release");
-    }
     let output = command.output().context("cannot start cargo")?;
     if !output.status.success() {
         bail!("observer does not build");

@@ -4,6 +4,7 @@ mod bench;
 mod binary;
 mod checkout;
 mod checks;
+mod dist;
 mod kernel;
 mod linker;
 mod machine;
@@ -58,6 +59,8 @@ enum Command {
         #[arg(last = true)]
         args: Vec<OsString>,
     },
+    /// Make what is shipped, in target/dist: a static binary with man pages and completions, a Debian package, checksums
+    Dist,
     /// Everything a change has to pass: format, lints, dependency policy, then `test`
     Ci,
 }
@@ -84,7 +87,7 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
         }
         Command::Build { release } => {
             object::ensure(&checkout, &machine)?;
-            let binary = binary::build(&checkout, release)?;
+            let binary = binary::build(&checkout, binary::optimised(release), &[])?;
             say(format_args!("built {}", checkout.shown(&binary).display()));
             Ok(())
         }
@@ -95,10 +98,11 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
             } else {
                 say("building for release, as observer is meant to run (--debug: unoptimised)");
             }
-            let binary = binary::build(&checkout, !debug)?;
+            let binary = binary::build(&checkout, binary::optimised(!debug), &[])?;
             Err(binary::start(&machine, &binary, &args))
         }
         Command::Bench { what, args } => bench::run(&checkout, &machine, what, &args),
+        Command::Dist => dist::make(&checkout, &machine),
         Command::Test => suite::run(&checkout, &machine, Vec::new()),
         Command::Ci => {
             let skips = checks::run(&checkout, &machine)?;

@@ -20,7 +20,7 @@ const OLDER: &str = "1.95.0";
 const DEBIAN_PACKAGES: [&str; 2] = ["rustc-web", "rust-web-src"];
 const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
 /// A component of a few MB, and a toolchain of some 100 MB: longer means there is no way out to rustup's server.
-const COMPONENT_LIMIT: Duration = Duration::from_mins(2);
+pub const COMPONENT_LIMIT: Duration = Duration::from_mins(2);
 const TOOLCHAIN_LIMIT: Duration = Duration::from_mins(6);
 
 /// Everything that builds the object, and was seen to work.
