@@ -201,6 +201,115 @@ fn every_second_sample_is_enough() {
     }
 }
 
+/// Judged twice a second, as a live user does.
+fn live(events: &[Event]) -> (Detector, Vec<Verdict>) {
+    let mut detector = Detector::default();
+    let mut told = Vec::new();
+    let mut due = 0;
+    for event in events {
+        if event.time.0 >= due {
+            due = event.time.0 + 500_000_000;
+            told.extend(detector.judge(event.time));
+        }
+        detector.apply(event);
+    }
+    (detector, told)
+}
+
+/// Found twice before it holds, and from then on without a word of anything else.
+#[test]
+fn a_live_verdict_settles_and_stays() {
+    let path = Path {
+        policer: Some((10e6, 100e3)),
+        ..path(4)
+    };
+    let events = events(path, Sender::Aimd, 2, 10.0);
+    let (detector, told) = live(&events);
+    let first = told
+        .iter()
+        .position(|verdict| verdict.class == Class::Policer)
+        .expect("found");
+    assert!(
+        told[first..].iter().all(|v| v.class == Class::Policer),
+        "{:?}",
+        told.iter().map(|v| v.class).collect::<Vec<_>>()
+    );
+    let held = detector.holds(told[0].peer).expect("it holds");
+    assert_eq!(held.class, detect(&events).class, "as over the recording");
+}
+
+/// After the losses have stopped it is kept for half a minute, and then no more.
+#[test]
+fn a_verdict_ends_when_losses_have_stopped() {
+    let lossy = Path {
+        loss: 0.02,
+        ..path(3)
+    };
+    let mut events = events(lossy, Sender::Aimd, 1, 10.0);
+    let end = events.last().expect("events").clone();
+    let (mut detector, told) = live(&events);
+    let class = told.last().expect("a verdict").class;
+    assert_eq!(class, Class::RandomLoss);
+    let Payload::Sample(last) = events
+        .iter_mut()
+        .rev()
+        .find_map(|event| matches!(event.payload, Payload::Sample(_)).then_some(&mut event.payload))
+        .expect("a sample")
+    else {
+        unreachable!()
+    };
+    let mut classes = Vec::new();
+    for half in 1..120_u64 {
+        let mut event = end.clone();
+        event.time = observer::units::Mono(end.time.0 + half * 500_000_000);
+        let mut sample = last.clone();
+        sample.snd_una = sample
+            .snd_una
+            .map(|una| una.wrapping_add(half as u32 * 1448));
+        sample.snd_nxt = sample
+            .snd_nxt
+            .map(|nxt| nxt.wrapping_add(half as u32 * 1448));
+        event.payload = Payload::Sample(sample);
+        detector.apply(&event);
+        let told = detector.judge(event.time);
+        classes.extend(told.into_iter().map(|verdict| (half / 2, verdict.class)));
+    }
+    let ended = classes
+        .iter()
+        .find(|(_, class)| *class != Class::RandomLoss)
+        .expect("it ends");
+    assert!((25..=45).contains(&ended.0), "after {} s", ended.0);
+}
+
+/// Many flows take no more room than few.
+#[test]
+fn memory_is_shared_out() {
+    let path = Path {
+        loss: 0.02,
+        ..path(3)
+    };
+    let events = events(path, Sender::Aimd, 1, 4.0);
+    let mut detector = Detector::default();
+    for number in 0..3000_u64 {
+        for event in events.iter().take(400) {
+            let mut event = event.clone();
+            event.flow = event.flow.map(|id| observer::event::FlowId {
+                cookie: number + 1,
+                ..id
+            });
+            detector.apply(&event);
+        }
+        if number % 100 == 0 {
+            detector.judge(events[399].time);
+        }
+    }
+    assert!(
+        detector.points() <= 800_000,
+        "{} points are kept",
+        detector.points()
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     /// Events in any order, with any numbers, give a verdict or none, and no panic.
@@ -230,6 +339,9 @@ proptest! {
         }
         for event in &opened {
             detector.apply(event);
+        }
+        for verdict in detector.judge(observer::units::Mono(u64::MAX)) {
+            prop_assert!((0.0..=0.99).contains(&verdict.confidence));
         }
         for verdict in detector.verdicts() {
             prop_assert!((0.0..=0.99).contains(&verdict.confidence));

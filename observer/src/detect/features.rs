@@ -4,12 +4,8 @@ use super::clusters::{Clusters, clusters};
 use super::dose::{Cycle, Dose, dose};
 use super::packets::{Sent, sent};
 use super::stats::{quantile, rank, sorted, spearman, variation};
-use super::tokens::{Fit, MOST, Packet, fit};
+use super::tokens::{Fit, Packet, fit};
 use super::track::{Push, Track};
-
-/// Header bytes of a full segment on Ethernet with IPv4, TCP and timestamps, as `tc` counts it; 20 more with IPv6.
-const HEADERS: f64 = 66.0;
-const IPV6_MORE: f64 = 20.0;
 
 /// Of one group of flows.
 #[derive(Clone, Debug, Default)]
@@ -53,11 +49,11 @@ pub struct Features {
     pub batch: Option<f64>,
     /// Median congestion window, segments.
     pub cwnd: Option<f64>,
-    /// What got through in the lossy time, payload bytes per second.
+    /// What got through in the lossy time, bytes of frames per second.
     pub goodput: f64,
-    /// Frame bytes ÷ payload bytes.
-    pub overhead: f64,
     pub mss: f64,
+    /// Bytes of a full frame.
+    pub frame: f64,
     /// Share of the packets that left while the application gave too little.
     pub app_limited: f64,
     /// Reports of needless retransmissions and of reordering ÷ retransmissions.
@@ -69,11 +65,11 @@ pub struct Features {
     pub own_queue: Option<f64>,
 }
 
-/// `None`: nothing was sent, or no RTT is known.
-pub fn features(tracks: &[&Track]) -> Option<Features> {
+/// Of what is remembered since `from_ns`. `None`: nothing was sent, or no RTT is known.
+pub fn features(tracks: &[&Track], from_ns: u64) -> Option<Features> {
     let busy: Vec<(&Track, Vec<Sent>)> = tracks
         .iter()
-        .map(|track| (*track, sent(track)))
+        .map(|track| (*track, sent(track, from_ns)))
         .filter(|(_, sent)| !sent.is_empty())
         .collect();
     let base_us = busy
@@ -88,15 +84,13 @@ pub fn features(tracks: &[&Track]) -> Option<Features> {
         ..Features::default()
     };
     let mss = busy.iter().map(|(track, _)| track.mss).max().unwrap_or(0);
-    let ipv6 = busy
-        .iter()
-        .any(|(track, _)| track.remote.is_some_and(|ip| ip.is_ipv6()));
     found.mss = f64::from(mss);
-    let headers = HEADERS + if ipv6 { IPV6_MORE } else { 0.0 };
-    found.overhead = (found.mss + headers) / found.mss.max(1.0);
-    merged(&mut found, &busy);
-    at_losses(&mut found, &busy);
-    over_time(&mut found, &busy);
+    let headers = busy.iter().map(|(track, _)| track.headers()).max();
+    found.frame = found.mss + f64::from(headers.unwrap_or(0));
+    let whole = from_empty(&busy, from_ns);
+    merged(&mut found, &busy, whole);
+    at_losses(&mut found, &busy, from_ns);
+    over_time(&mut found, &busy, from_ns);
     found.dose = dose(&cycles(&busy));
     let (mut again, mut odd) = (0_u64, 0_u64);
     for (track, _) in &busy {
@@ -107,8 +101,19 @@ pub fn features(tracks: &[&Track]) -> Option<Features> {
     Some(found)
 }
 
+/// Whether the first packet remembered was the first there was: flows that were older have sent next to nothing.
+fn from_empty(busy: &[(&Track, Vec<Sent>)], from_ns: u64) -> bool {
+    let sent = |whole: bool| -> usize {
+        busy.iter()
+            .filter(|(track, _)| track.is_whole(from_ns) == whole)
+            .map(|(_, sent)| sent.len())
+            .sum()
+    };
+    sent(false) * 100 <= sent(true)
+}
+
 /// What the merged sends say: counts, clusters, the bucket.
-fn merged(found: &mut Features, busy: &[(&Track, Vec<Sent>)]) {
+fn merged(found: &mut Features, busy: &[(&Track, Vec<Sent>)], whole: bool) {
     let mut all: Vec<Sent> = busy
         .iter()
         .flat_map(|(_, sent)| sent.iter().copied())
@@ -158,13 +163,12 @@ fn merged(found: &mut Features, busy: &[(&Track, Vec<Sent>)]) {
     let seconds = end.saturating_sub(begin) as f64 / 1e9;
     if seconds > 4.0 * found.base_rtt && seconds > 0.0 {
         found.goodput = bytes as f64 / seconds;
-        let latest = packets.len().saturating_sub(MOST);
-        found.fit = fit(&packets[latest..], found.goodput);
+        found.fit = fit(&packets, found.goodput, whole);
     }
 }
 
 /// The RTT just before each loss: that of the packet ahead of it.
-fn at_losses(found: &mut Features, busy: &[(&Track, Vec<Sent>)]) {
+fn at_losses(found: &mut Features, busy: &[(&Track, Vec<Sent>)], from_ns: u64) {
     let base = found.base_rtt;
     let (mut after, mut startup, mut all) = (Vec::new(), Vec::new(), Vec::new());
     let mut pairs = Vec::new();
@@ -173,7 +177,7 @@ fn at_losses(found: &mut Features, busy: &[(&Track, Vec<Sent>)]) {
         let excess = |rtt_us: u32| (f64::from(rtt_us) / 1e6 - base).max(0.0);
         for point in track
             .points
-            .iter()
+            .range(track.since(from_ns)..)
             .filter(|point| point.fresh && !point.app_limited)
         {
             if let Some(rtt_us) = point.rtt_us
@@ -229,7 +233,7 @@ fn at_losses(found: &mut Features, busy: &[(&Track, Vec<Sent>)]) {
 }
 
 /// Goodput by windows, the long-term flag, gaps between ACKs, the window.
-fn over_time(found: &mut Features, busy: &[(&Track, Vec<Sent>)]) {
+fn over_time(found: &mut Features, busy: &[(&Track, Vec<Sent>)], from_ns: u64) {
     let window_ns = ((8.0 * found.base_rtt).max(0.2) * 1e9) as u64;
     let mut acked = std::collections::BTreeMap::<u64, f64>::new();
     let (mut gaps, mut cwnds) = (Vec::new(), Vec::new());
@@ -238,7 +242,7 @@ fn over_time(found: &mut Features, busy: &[(&Track, Vec<Sent>)]) {
     for (track, _) in busy {
         let points: Vec<_> = track
             .points
-            .iter()
+            .range(track.since(from_ns)..)
             .filter(|point| !track.in_startup(point.time_ns))
             .collect();
         for pair in points.windows(2) {

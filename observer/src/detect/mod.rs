@@ -7,84 +7,99 @@ mod clusters;
 mod dose;
 mod features;
 mod packets;
+mod peers;
 mod rules;
 mod stats;
 mod tokens;
 mod track;
+mod verdict;
 mod words;
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
+use std::ops::Bound;
 
 pub use features::Features;
 pub use rules::{Class, Rule};
+pub use verdict::{Group, Scope, Verdict};
 
 use crate::event::{Event, FlowId, Payload};
-use rules::Signs;
-use track::Track;
+use crate::units::Mono;
+use peers::{HOLD_NS, Peer};
+use track::{LEAST_POINTS, Track};
 
-/// Whose verdict it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// One flow was all there was to that peer.
-    Flow,
-    /// Several flows to one peer, judged together.
-    Group,
+/// Points (64 bytes) for all flows with losses together, and for all without; the memory of the detectors.
+const ROOM: usize = 400_000;
+const MOST_POINTS: (usize, usize) = (65_536, 4096);
+/// Points looked at in one call of [`Detector::judge`]: what is left over waits for the next.
+const WORK: usize = 300_000;
+/// A peer is judged again no sooner than this per point.
+const PAUSE_NS: u64 = 25_000;
+/// What is judged: so many RTTs back, within bounds …
+const WINDOW_RTTS: u64 = 100;
+const WINDOW_NS: (u64, u64) = (10_000_000_000, 60_000_000_000);
+/// … or as far as it takes to have so many losses, within the memory.
+const WINDOW_LOSSES: usize = 200;
+const MEMORY_NS: u64 = 300_000_000_000;
+/// A closed flow without losses leaves after this.
+const CLOSED_NS: u64 = 10_000_000_000;
+
+#[derive(Debug, Default)]
+struct Watched {
+    track: Track,
+    closed_ns: Option<u64>,
 }
 
-impl Scope {
-    /// The word of SPEC §4.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Flow => "flow",
-            Self::Group => "group",
-        }
-    }
-}
-
-/// One verdict on the way to one peer.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Verdict {
-    pub class: Class,
-    /// 0 to 0.99, in steps of 0.05: an evidence score.
-    pub confidence: f64,
-    /// The policer's rate, Ethernet frames as `tc` counts them.
-    pub rate_bps: Option<u64>,
-    /// The bucket's or the queue's depth, counted in the same way.
-    pub depth_bytes: Option<u64>,
-    /// The queue's depth in BDP.
-    pub buffer_bdp: Option<f64>,
-    /// Share of the packets that is lost whatever the load.
-    pub random_loss: Option<f64>,
-    pub scope: Scope,
-    pub peer: IpAddr,
-    pub flows: Vec<FlowId>,
-    pub rule: Rule,
-    pub evidence: Vec<String>,
-    pub advice: Vec<String>,
-}
-
-/// Takes events in, in the order of time.
+/// Takes events in, in the order of time; its memory is bounded, whatever the number of flows.
 #[derive(Debug, Default)]
 pub struct Detector {
-    flows: HashMap<FlowId, Track>,
+    flows: HashMap<FlowId, Watched>,
+    peers: BTreeMap<IpAddr, Peer>,
+    /// Points that a flow with losses may keep, and one without, as they were last shared out.
+    room: Option<(usize, usize)>,
+    /// Who was judged last.
+    last: Option<IpAddr>,
 }
 
 impl Detector {
     pub fn apply(&mut self, event: &Event) {
         let Some(id) = event.flow else { return };
         let time_ns = event.time.0;
-        let track = self.flows.entry(id).or_default();
+        let watched = self.flows.entry(id).or_default();
+        let track = &mut watched.track;
+        let before = track.remote;
+        let lossy = track.losses.len();
         match &event.payload {
             Payload::Opened(opened) => {
                 track.opened(opened.from_start);
                 track.remote = Some(opened.remote.ip().to_canonical());
             }
             Payload::Attributes(attributes) => track.attributes(attributes),
-            Payload::Sample(sample) => track.sample(time_ns, sample),
+            Payload::Sample(sample) => {
+                let (lossy, quiet) = self.room.unwrap_or(MOST_POINTS);
+                track.room = if track.losses.is_empty() {
+                    quiet
+                } else {
+                    lossy
+                };
+                track.sample(time_ns, sample);
+            }
             Payload::Retransmit(retransmit) => track.retransmit(time_ns, retransmit),
-            Payload::Closed => track.closed = true,
-            _ => {}
+            Payload::Closed => watched.closed_ns = Some(time_ns),
+            _ => return,
+        }
+        let Some(remote) = track.remote else { return };
+        let lost = track.losses.len() > lossy;
+        let peer = self.peers.entry(remote).or_default();
+        if before != Some(remote) {
+            if let Some(old) = before {
+                leave(&mut self.peers, old, id);
+            }
+            self.peers.entry(remote).or_default().flows.push(id);
+        } else if lost {
+            peer.lost(time_ns);
+        } else {
+            peer.sampled(time_ns);
         }
     }
 
@@ -92,83 +107,175 @@ impl Detector {
     pub fn knows(&self, flow: FlowId) -> bool {
         self.flows
             .get(&flow)
-            .is_some_and(|track| !track.points.is_empty())
+            .is_some_and(|watched| !watched.track.points.is_empty())
     }
 
-    /// A verdict for each peer, over all that is remembered; in the order of addresses.
-    pub fn verdicts(&self) -> Vec<Verdict> {
-        let mut peers: BTreeMap<IpAddr, Vec<FlowId>> = BTreeMap::new();
-        for (id, track) in &self.flows {
-            if let Some(peer) = track.remote {
-                peers.entry(peer).or_default().push(*id);
+    /// Judges the peers of whom there is new evidence, as far as the work allows, over the last window; gives the
+    /// verdicts that hold for them. A verdict has to be found several times in a row before it holds, and more often
+    /// to displace another. To be called about twice a second of the events' time.
+    pub fn judge(&mut self, now: Mono) -> Vec<Verdict> {
+        self.tidy(now.0);
+        let mut work = WORK;
+        let mut told = Vec::new();
+        for address in self.due(now.0) {
+            let Some(peer) = self.peers.get(&address) else {
+                continue;
+            };
+            let tracks = self.tracks(&peer.flows);
+            let from_ns = window(&tracks, now.0);
+            let points: usize = tracks
+                .iter()
+                .map(|track| track.points.len() - track.since(from_ns))
+                .sum();
+            if points > work && work < WORK {
+                break;
+            }
+            work = work.saturating_sub(points.max(1));
+            let verdict = self.judged(address, &peer.flows, from_ns);
+            self.last = Some(address);
+            let Some(peer) = self.peers.get_mut(&address) else {
+                continue;
+            };
+            peer.judging(now.0, points as u64 * PAUSE_NS);
+            if let Some(verdict) = verdict {
+                told.extend(peer.found(verdict, now.0).cloned());
             }
         }
-        peers
-            .into_iter()
-            .filter_map(|(peer, mut flows)| {
-                flows.sort_unstable();
-                let tracks: Vec<&Track> =
-                    flows.iter().filter_map(|id| self.flows.get(id)).collect();
-                let found = features::features(&tracks)?;
-                Some(judged(&found, peer, flows))
-            })
+        told
+    }
+
+    /// Peers to judge, from the one after the last: none waits for ever.
+    fn due(&self, now_ns: u64) -> Vec<IpAddr> {
+        let after = self.last.map_or(Bound::Unbounded, Bound::Excluded);
+        let later = self.peers.range((after, Bound::Unbounded));
+        let rest = self.last.map(|last| self.peers.range(..=last));
+        later
+            .chain(rest.into_iter().flatten())
+            .filter(|(_, peer)| peer.is_due(now_ns))
+            .map(|(address, _)| *address)
             .collect()
+    }
+
+    /// The verdict that holds for the flows to a peer, as of the last [`Detector::judge`].
+    pub fn holds(&self, peer: IpAddr) -> Option<&Verdict> {
+        self.peers.get(&peer)?.held()
+    }
+
+    /// A verdict for each peer, over all that is remembered and without regard to what held before; in the order of
+    /// addresses. For the end of a recording.
+    pub fn verdicts(&self) -> Vec<Verdict> {
+        self.peers
+            .iter()
+            .filter_map(|(address, peer)| self.judged(*address, &peer.flows, 0))
+            .collect()
+    }
+
+    /// Samples that are remembered, of all flows.
+    pub fn points(&self) -> usize {
+        self.flows
+            .values()
+            .map(|watched| watched.track.points.len())
+            .sum()
     }
 
     /// The figures behind the verdict on one peer.
     pub fn features(&self, peer: IpAddr) -> Option<Features> {
-        let of_peer = self
-            .flows
-            .values()
-            .filter(|track| track.remote == Some(peer));
-        features::features(&of_peer.collect::<Vec<_>>())
+        features::features(&self.tracks(&self.peers.get(&peer)?.flows), 0)
+    }
+
+    fn tracks(&self, flows: &[FlowId]) -> Vec<&Track> {
+        flows
+            .iter()
+            .filter_map(|id| self.flows.get(id))
+            .map(|watched| &watched.track)
+            .collect()
+    }
+
+    /// By the flows to one address, or where they lost too little by those to its neighbours with them.
+    fn judged(&self, address: IpAddr, flows: &[FlowId], from_ns: u64) -> Option<Verdict> {
+        let mut ids = flows.to_vec();
+        ids.sort_unstable();
+        let found = features::features(&self.tracks(&ids), from_ns)?;
+        let verdict = Verdict::of(&found, Group::of_one(address), address, ids);
+        if verdict.class != Class::Insufficient || found.losses == 0 {
+            return Some(verdict);
+        }
+        Some(
+            self.by_neighbours(address, &verdict, from_ns)
+                .unwrap_or(verdict),
+        )
+    }
+
+    fn by_neighbours(&self, address: IpAddr, own: &Verdict, from_ns: u64) -> Option<Verdict> {
+        let net = Group::around(address);
+        let near = self.peers.range(net.first()..=net.last());
+        let mut ids: Vec<FlowId> = near.flat_map(|(_, peer)| peer.flows.clone()).collect();
+        if ids.len() == own.flows.len() {
+            return None;
+        }
+        ids.sort_unstable();
+        let found = features::features(&self.tracks(&ids), from_ns)?;
+        let verdict = Verdict::of(&found, net, address, own.flows.clone());
+        (verdict.class != Class::Insufficient).then_some(verdict)
+    }
+
+    /// Shares the room out, and lets go of what is closed or too old.
+    fn tidy(&mut self, now_ns: u64) {
+        let lossy = |watched: &&Watched| !watched.track.losses.is_empty();
+        let lossy = self.flows.values().filter(lossy).count();
+        let quiet = self.flows.len() - lossy;
+        let share = |among: usize, most: usize| (ROOM / among.max(1)).clamp(LEAST_POINTS, most);
+        let (lossy, quiet) = (share(lossy, MOST_POINTS.0), share(quiet, MOST_POINTS.1));
+        self.room = Some((lossy, quiet));
+        let peers = &mut self.peers;
+        self.flows.retain(|id, watched| {
+            let track = &mut watched.track;
+            track.forget_before(now_ns.saturating_sub(MEMORY_NS));
+            let (room, keep) = if track.losses.is_empty() {
+                (quiet, CLOSED_NS)
+            } else {
+                (lossy, MEMORY_NS)
+            };
+            track.shrink(room);
+            let over = watched
+                .closed_ns
+                .is_some_and(|closed| now_ns.saturating_sub(closed) > keep);
+            if over && let Some(remote) = track.remote {
+                leave(peers, remote, *id);
+            }
+            !over
+        });
     }
 }
 
-fn judged(f: &Features, peer: IpAddr, flows: Vec<FlowId>) -> Verdict {
-    let signs = Signs::of(f);
-    let (class, rule) = rules::decide(f, &signs);
-    let confidence = rules::confidence(f, &signs, class, rule);
-    let bits = |bytes_per_s: f64| (bytes_per_s * f.overhead * 8.0).round() as u64;
-    let frames = |bytes: f64| (bytes * f.overhead).round() as u64;
-    let (mut rate_bps, mut depth_bytes, mut buffer_bdp, mut random_loss) = (None, None, None, None);
-    match class {
-        Class::Policer => {
-            rate_bps = Some(bits(signs.fit.map_or(f.goodput, |fit| fit.rate)));
-            depth_bytes = signs.fit.map(|fit| frames(fit.depth));
-        }
-        Class::QueueShallow | Class::Queue | Class::QueueDeep => {
-            buffer_bdp = signs.beta;
-            depth_bytes = f
-                .excess_p90
-                .filter(|_| f.goodput > 0.0)
-                .map(|excess| frames(excess * f.goodput));
-            // What is lost without pushing.
-            random_loss = signs
-                .dose
-                .filter(|dose| dose.low >= 0.2 * f.rate)
-                .map(|dose| dose.low);
-        }
-        Class::QueueStartup => buffer_bdp = f.excess_startup.map(|excess| excess / f.base_rtt),
-        Class::RandomLoss => random_loss = Some(f.rate),
-        Class::BurstyLoss | Class::None | Class::Insufficient => {}
+/// Where what is judged begins.
+fn window(tracks: &[&Track], now_ns: u64) -> u64 {
+    let rtt_ns = tracks.iter().map(|track| track.rtt_ns()).min().unwrap_or(0);
+    let window = (WINDOW_RTTS * rtt_ns).clamp(WINDOW_NS.0, WINDOW_NS.1);
+    let recent = now_ns.saturating_sub(window);
+    let last = tracks.iter().filter_map(|track| track.losses.back());
+    if last.map(|loss| loss.time_ns).max() < Some(now_ns.saturating_sub(HOLD_NS)) {
+        return recent;
     }
-    Verdict {
-        class,
-        confidence,
-        rate_bps,
-        depth_bytes,
-        buffer_bdp,
-        random_loss,
-        scope: if f.flows > 1 {
-            Scope::Group
-        } else {
-            Scope::Flow
-        },
-        peer,
-        flows,
-        rule,
-        evidence: words::evidence(f, &signs, class, rule),
-        advice: words::advice(class, f.bbr, rate_bps, buffer_bdp),
+    let mut losses: Vec<u64> = tracks
+        .iter()
+        .flat_map(|track| track.losses.iter().rev().take(WINDOW_LOSSES))
+        .map(|loss| loss.time_ns)
+        .collect();
+    losses.sort_unstable();
+    let enough = losses.len().saturating_sub(WINDOW_LOSSES);
+    // What was lost left an RTT before it was sent again, and what filled the path before that.
+    let back = losses
+        .get(enough)
+        .map_or(now_ns, |at| at.saturating_sub(10 * rtt_ns));
+    recent.min(back).max(now_ns.saturating_sub(MEMORY_NS))
+}
+
+fn leave(peers: &mut BTreeMap<IpAddr, Peer>, address: IpAddr, id: FlowId) {
+    if let Some(peer) = peers.get_mut(&address) {
+        peer.flows.retain(|flow| *flow != id);
+        if peer.flows.is_empty() {
+            peers.remove(&address);
+        }
     }
 }

@@ -20,20 +20,20 @@ pub struct Sent {
     pub loss: Option<usize>,
 }
 
-/// All that left for the first time, in the order of sending, and the retransmissions.
-pub fn sent(track: &Track) -> Vec<Sent> {
+/// All that left since `from_ns` for the first time, in the order of sending, and the retransmissions.
+pub fn sent(track: &Track, from_ns: u64) -> Vec<Sent> {
     let mut out = Vec::new();
     let mss = u64::from(track.mss);
     if mss == 0 {
         return out;
     }
+    let headers = track.headers();
     // By sequence: the order in which data leaves for the first time.
     let mut order: Vec<usize> = (0..track.losses.len()).collect();
     order.sort_unstable_by_key(|at| track.losses[*at].seq);
     let mut losses = order.into_iter().peekable();
-    let points: Vec<Point> = track.points.iter().copied().collect();
-    for pair in points.windows(2) {
-        let [from, to] = pair else { continue };
+    let points = || track.points.range(track.since(from_ns)..);
+    for (from, to) in points().zip(points().skip(1)) {
         // More than any window: numbers that are none.
         if to.nxt <= from.nxt || to.nxt - from.nxt > MOST_BYTES {
             continue;
@@ -68,7 +68,7 @@ pub fn sent(track: &Track) -> Vec<Sent> {
             out.push(Sent {
                 packet: Packet {
                     time_ns,
-                    bytes: u32::try_from(stop - seq).unwrap_or(u32::MAX),
+                    bytes: frames(stop - seq, 1, headers),
                     lost,
                     again: false,
                 },
@@ -79,11 +79,11 @@ pub fn sent(track: &Track) -> Vec<Sent> {
             });
         }
     }
-    for again in &track.agains {
+    for again in track.agains.iter().filter(|a| a.time_ns >= from_ns) {
         out.push(Sent {
             packet: Packet {
                 time_ns: again.time_ns,
-                bytes: again.bytes,
+                bytes: frames(u64::from(again.bytes), again.segments, headers),
                 lost: again.lost,
                 again: true,
             },
@@ -99,14 +99,23 @@ pub fn sent(track: &Track) -> Vec<Sent> {
     out
 }
 
-/// When the bytes between two samples left. With nothing outstanding before, they left about an RTT before the sample
-/// that their ACK caused.
+/// Bytes of the frames.
+fn frames(payload: u64, segments: u32, headers: u32) -> u32 {
+    let bytes = payload + u64::from(segments.max(1)) * u64::from(headers);
+    u32::try_from(bytes).unwrap_or(u32::MAX)
+}
+
+/// When the bytes between two samples left: paced ones all along, others with the ACK that let them go, which is the
+/// earlier sample's. With nothing outstanding before, they left about an RTT before the sample that their ACK caused.
 fn span(track: &Track, from: &Point, to: &Point) -> (u64, u64) {
-    let begin = if from.una >= from.nxt {
-        from.time_ns
-            .max(to.time_ns.saturating_sub(track.rtt_ns() * 6 / 5))
+    if from.una >= from.nxt {
+        let first = to.time_ns.saturating_sub(track.rtt_ns() * 6 / 5);
+        return (from.time_ns.max(first), to.time_ns.max(from.time_ns));
+    }
+    let end = if track.bbr == Some(true) {
+        to.time_ns.max(from.time_ns)
     } else {
         from.time_ns
     };
-    (begin, to.time_ns.max(begin))
+    (from.time_ns, end)
 }

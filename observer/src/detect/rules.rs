@@ -66,7 +66,7 @@ const MIN_AFTER: usize = 10;
 const MIN_EVENTS: usize = 3;
 const MIN_ROUNDS: f64 = 20.0;
 /// The bucket is at least so many segments deep, or the fit is one of the grid's edge.
-const MIN_DEPTH: f64 = 3.0;
+const MIN_DEPTH: f64 = 4.0;
 /// Delay explains so much of the depth, or the drops are no queue's.
 const KAPPA: f64 = 0.15;
 
@@ -95,7 +95,7 @@ impl Signs {
     pub fn of(f: &Features) -> Self {
         let threshold = (0.3e-3_f64).max(0.03 * f.base_rtt);
         let high = f.excess_median.is_some_and(|excess| excess >= threshold);
-        let fit = f.fit.filter(|fit| fit.depth >= MIN_DEPTH * f.mss);
+        let fit = f.fit.filter(|fit| fit.depth >= MIN_DEPTH * f.frame);
         let tok = fit.is_some_and(|fit| fit.j >= 0.6);
         let kappa = fit
             .zip(f.excess_median)
@@ -346,7 +346,7 @@ mod tests {
             seconds: 28.0,
             goodput: 2.4e6,
             mss: 1448.0,
-            overhead: 1514.0 / 1448.0,
+            frame: 1514.0,
             cwnd: Some(60.0),
             ..Features::default()
         }
@@ -385,6 +385,7 @@ mod tests {
                 j: 0.95,
                 rate: 2.4e6,
                 depth: 100_000.0,
+                anchored: true,
             }),
             ..lossy()
         };
@@ -400,6 +401,7 @@ mod tests {
                 j: 0.9,
                 rate: 2.4e6,
                 depth: 48_000.0,
+                anchored: true,
             }),
             ..lossy()
         };
@@ -420,6 +422,7 @@ mod tests {
                 j: 0.4,
                 rate: 2.4e6,
                 depth: 10_000.0,
+                anchored: true,
             }),
             ..lossy()
         };
@@ -485,6 +488,7 @@ mod tests {
                 j: 0.95,
                 rate: 2.4e6,
                 depth: 1e6,
+                anchored: true,
             }),
             ..batched
         };

@@ -7,13 +7,15 @@ use crate::event::{
     Attributes, CaState, Cause, CcState, Phase, Retransmit, RetransmitKind, Sample,
 };
 
-/// Points kept of a flow, and losses.
-const MOST_POINTS: usize = 65_536;
-const MOST_LOSSES: usize = 8192;
+/// Losses kept of a flow, and retransmissions, at least and at most; between, half as many as points.
+const LOSSES: (usize, usize) = (64, 8192);
 /// Retransmissions among which the same range is looked for.
 const LOOK_BACK: usize = 512;
-/// Before anything is lost so much is kept.
+/// Before anything is lost so much is kept, or so many RTTs.
 const QUIET_NS: u64 = 10_000_000_000;
+const QUIET_RTTS: u64 = 20;
+/// Without room for more, so many points are kept: what is in flight can still be told when it left.
+pub const LEAST_POINTS: usize = 32;
 /// A flow with losses is sampled at every ACK for so long.
 const CLOSE_NS: u64 = 10_000_000_000;
 /// BBR's private words are read this often: phases that are not several times longer are not told apart.
@@ -21,6 +23,10 @@ const WHOLE_NS: u64 = 10_000_000;
 /// RTTs after PROBE_BW was reached that still count as start-up, and after the first loss for other algorithms.
 const BBR_SETTLE: u64 = 2;
 const OTHER_SETTLE: u64 = 3;
+
+/// Header bytes of a segment on Ethernet with IPv4, TCP and timestamps, as `tc` counts it; more with IPv6.
+const HEADERS: u32 = 66;
+const IPV6_MORE: u32 = 20;
 
 /// How hard BBR pushes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +63,8 @@ pub struct Point {
 /// A range that was sent again because it was taken for lost.
 #[derive(Clone, Copy, Debug)]
 pub struct Loss {
+    /// When it was sent again.
+    pub time_ns: u64,
     pub seq: u64,
     pub end: u64,
     pub segments: u32,
@@ -67,6 +75,7 @@ pub struct Loss {
 pub struct Again {
     pub time_ns: u64,
     pub bytes: u32,
+    pub segments: u32,
     seq: Option<u64>,
     /// It had to be sent once more.
     pub lost: bool,
@@ -96,7 +105,10 @@ pub struct Track {
     /// Until when losses count as start-up; `None`: it is not over yet, or there is nothing to wait for.
     settled_ns: Option<u64>,
     last_loss_ns: Option<u64>,
-    pub closed: bool,
+    /// Some of its packets are not remembered any more.
+    forgot: bool,
+    /// Points that may be kept.
+    pub room: usize,
 }
 
 impl Track {
@@ -108,6 +120,17 @@ impl Track {
         self.remote = Some(attributes.remote.ip().to_canonical());
         let name = &attributes.cc_name;
         self.bbr = (!name.is_empty()).then(|| name.contains("bbr"));
+    }
+
+    /// Bytes of a frame that are no payload.
+    pub fn headers(&self) -> u32 {
+        let ipv6 = self.remote.is_some_and(|ip| ip.is_ipv6());
+        HEADERS + if ipv6 { IPV6_MORE } else { 0 }
+    }
+
+    /// Its first packet is among what is remembered since `from_ns`.
+    pub fn is_whole(&self, from_ns: u64) -> bool {
+        self.from_start && !self.forgot && self.since(from_ns) == 0
     }
 
     /// Nanoseconds, at least 1.
@@ -186,11 +209,17 @@ impl Track {
             long_term,
             every_ack: close && sample.cause == Cause::Ack,
         });
-        while self.points.len() > MOST_POINTS {
-            self.points.pop_front();
+        let surplus = self
+            .points
+            .len()
+            .saturating_sub(self.room.max(LEAST_POINTS));
+        if surplus > 0 {
+            self.points.drain(..surplus);
+            self.forgot = true;
+            self.forget_before(0);
         }
         if self.losses.is_empty() {
-            self.forget_before(time_ns.saturating_sub(QUIET_NS.max(20 * self.rtt_ns())));
+            self.forget_before(time_ns.saturating_sub(QUIET_NS.max(QUIET_RTTS * self.rtt_ns())));
         }
     }
 
@@ -262,10 +291,12 @@ impl Track {
         self.agains.push_back(Again {
             time_ns,
             bytes: u32::try_from(retransmit.bytes).unwrap_or(u32::MAX),
+            segments: retransmit.segments,
             seq,
             lost: false,
         });
-        while self.agains.len() > MOST_LOSSES {
+        let most = (self.room / 2).clamp(LOSSES.0, LOSSES.1);
+        while self.agains.len() > most {
             self.agains.pop_front();
         }
         let (Some(seq), Some(end)) = (seq, retransmit.end_seq) else {
@@ -289,13 +320,44 @@ impl Track {
             self.settled_ns = Some(time_ns.saturating_add(settle));
         }
         self.losses.push_back(Loss {
+            time_ns,
             seq,
             end,
             segments: retransmit.segments.max(1),
         });
-        while self.losses.len() > MOST_LOSSES {
+        while self.losses.len() > most {
             self.losses.pop_front();
         }
+    }
+
+    /// Keeps to `room`.
+    fn fit_in(&mut self) {
+        let surplus = self
+            .points
+            .len()
+            .saturating_sub(self.room.max(LEAST_POINTS));
+        if surplus > 0 {
+            self.points.drain(..surplus);
+            self.forgot = true;
+            self.forget_before(0);
+        }
+    }
+
+    /// Keeps to a new `room`, and gives memory back.
+    pub fn shrink(&mut self, room: usize) {
+        self.room = room;
+        self.fit_in();
+        if self.points.capacity() > 4 * self.points.len().max(LEAST_POINTS) {
+            self.points.shrink_to(2 * self.points.len());
+        }
+        if self.losses.is_empty() {
+            self.losses.shrink_to_fit();
+        }
+    }
+
+    /// The first point at or after `time_ns`.
+    pub fn since(&self, time_ns: u64) -> usize {
+        self.points.partition_point(|point| point.time_ns < time_ns)
     }
 
     /// Whether some of it was lost before.
@@ -308,6 +370,7 @@ impl Track {
     pub fn forget_before(&mut self, time_ns: u64) {
         while self.points.len() > 2 && self.points[1].time_ns < time_ns {
             self.points.pop_front();
+            self.forgot = true;
         }
         let Some(first) = self.points.front().copied() else {
             return;

@@ -65,7 +65,7 @@ pub fn evidence(f: &Features, s: &Signs, class: Class, rule: Rule) -> Vec<String
     if f.losses_after > 0 {
         lines.extend(delay_at_loss(f, s, class));
         lines.extend(dose(s));
-        lines.extend(bucket(f, s, class));
+        lines.extend(bucket(s, class));
         lines.extend(clusters(f, s));
     } else if let Some(delay) = f.delay_median {
         lines.push(format!(
@@ -136,7 +136,7 @@ fn dose(s: &Signs) -> Option<String> {
     Some(format!("{figures}: {says}"))
 }
 
-fn bucket(f: &Features, s: &Signs, class: Class) -> Option<String> {
+fn bucket(s: &Signs, class: Class) -> Option<String> {
     let fit = s.fit?;
     if fit.j < 0.6 {
         return Some(format!(
@@ -155,9 +155,10 @@ fn bucket(f: &Features, s: &Signs, class: Class) -> Option<String> {
         None => String::new(),
     };
     Some(format!(
-        "drops fit a bucket of {} at {} (J {:.2}){explained}",
-        kilobytes(fit.depth * f.overhead),
-        mbit(fit.rate * f.overhead),
+        "drops fit a bucket of {}{} at {} (J {:.2}){explained}",
+        if fit.anchored { "" } else { "at least " },
+        kilobytes(fit.depth),
+        mbit(fit.rate),
         fit.j,
     ))
 }
