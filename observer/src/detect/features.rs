@@ -7,6 +7,10 @@ use super::stats::{quantile, rank, sorted, spearman, variation};
 use super::tokens::{Fit, Packet, fit};
 use super::track::{Push, Track};
 
+/// ACKs come in batches where the gaps between them are so many times what they should be; told from so many.
+const BATCHED: f64 = 2.5;
+const MIN_GAPS: usize = 20;
+
 /// Of one group of flows.
 #[derive(Clone, Debug, Default)]
 pub struct Features {
@@ -45,7 +49,7 @@ pub struct Features {
     pub pin: Option<(f64, usize)>,
     /// Share of time in which BBRv1's long-term estimate was in use.
     pub long_term: f64,
-    /// 90th percentile of the time between two ACKs while busy, seconds.
+    /// 90th percentile of the time between two ACKs, seconds, where they come in batches.
     pub batch: Option<f64>,
     /// Median congestion window, segments.
     pub cwnd: Option<f64>,
@@ -256,7 +260,7 @@ fn over_time(found: &mut Features, busy: &[(&Track, Vec<Sent>)], from_ns: u64) {
             if from.long_term {
                 long_term += ns;
             }
-            if to.every_ack && from.every_ack && from.nxt > from.una {
+            if to.next_ack && from.nxt > from.una {
                 gaps.push(ns as f64 / 1e9);
             }
             cwnds.extend(to.cwnd.map(f64::from));
@@ -273,8 +277,15 @@ fn over_time(found: &mut Features, busy: &[(&Track, Vec<Sent>)], from_ns: u64) {
         .collect();
     found.pin = variation(&rates).map(|cv| (cv * (found.flows as f64).sqrt(), rates.len()));
     found.long_term = long_term as f64 / watched.max(1) as f64;
-    found.batch = quantile(&sorted(gaps), 0.9);
+    found.batch = batch(gaps, found.frame, found.goodput / found.flows.max(1) as f64);
     found.cwnd = quantile(&sorted(cwnds), 0.5);
+}
+
+/// The 90th percentile of the gaps between ACKs, where that is clearly more than the two segments take that an ACK is of.
+fn batch(gaps: Vec<f64>, frame: f64, goodput: f64) -> Option<f64> {
+    let gaps = sorted(gaps);
+    let gap = quantile(&gaps, 0.9).filter(|_| gaps.len() >= MIN_GAPS)?;
+    (gap * goodput > BATCHED * 2.0 * frame).then_some(gap)
 }
 
 /// Every gain cycle of every BBR flow: from one push to the next.

@@ -65,10 +65,12 @@ const MIN_RATE: f64 = 0.001;
 const MIN_AFTER: usize = 10;
 const MIN_EVENTS: usize = 3;
 const MIN_ROUNDS: f64 = 20.0;
-/// The bucket is at least so many segments deep, or the fit is one of the grid's edge.
-const MIN_DEPTH: f64 = 4.0;
 /// Delay explains so much of the depth, or the drops are no queue's.
 const KAPPA: f64 = 0.15;
+/// … or so little that the noise of the RTT does not matter.
+const KAPPA_NONE: f64 = 0.1;
+/// Median of the delay at a queue's drops ÷ their 90th percentile, at least.
+const TIGHT: f64 = 0.5;
 
 /// What the rules ask, once.
 #[derive(Clone, Copy, Debug)]
@@ -76,8 +78,9 @@ pub struct Signs {
     /// A delay below it is noise, seconds.
     pub threshold: f64,
     pub high: bool,
+    /// A bucket explains the drops; or explains them so well that delays need not be asked.
     pub tok: bool,
-    /// A fit that is no artefact of the grid.
+    pub very_tok: bool,
     pub fit: Option<Fit>,
     /// Delay ÷ depth.
     pub kappa: Option<f64>,
@@ -95,8 +98,11 @@ impl Signs {
     pub fn of(f: &Features) -> Self {
         let threshold = (0.3e-3_f64).max(0.03 * f.base_rtt);
         let high = f.excess_median.is_some_and(|excess| excess >= threshold);
-        let fit = f.fit.filter(|fit| fit.depth >= MIN_DEPTH * f.frame);
-        let tok = fit.is_some_and(|fit| fit.j >= 0.6);
+        let fit = f.fit;
+        // Few drops fit some bucket by chance: about 1.6 ÷ √n of J.
+        let chance = 0.45 + 1.0 / (f.losses_after.max(1) as f64).sqrt();
+        let tok = fit.is_some_and(|fit| fit.j >= chance.max(0.6));
+        let very_tok = fit.is_some_and(|fit| fit.j >= (chance + 0.05).max(0.7));
         let kappa = fit
             .zip(f.excess_median)
             .map(|(fit, excess)| excess * fit.rate / fit.depth);
@@ -105,9 +111,15 @@ impl Signs {
             && f.pin
                 .is_some_and(|(cv, windows)| cv <= 0.15 && windows >= 6);
         let psi = f.psi.unwrap_or(0.0);
-        let weak_fit = !tok || fit.is_none_or(|fit| fit.j < 0.75);
-        let queue = high && psi >= 0.4 && (weak_fit || kappa.is_some_and(|kappa| kappa >= KAPPA));
+        // A queue drops when it is full: the RTT beside its drops is always about the same.
+        let tight = f
+            .excess_median
+            .zip(f.excess_p90)
+            .is_some_and(|(median, p90)| median >= TIGHT * p90);
+        let explained = kappa.is_some_and(|kappa| kappa >= KAPPA);
+        let queue = high && tight && psi >= 0.4 && (!very_tok || explained);
         let rank = !f.bbr
+            && tight
             && psi >= 0.6
             && f.rank.is_some_and(|rank| {
                 rank >= 0.7 && (rank - 0.5) * (12.0 * f.events as f64).sqrt() >= 4.0
@@ -116,6 +128,7 @@ impl Signs {
             threshold,
             high,
             tok,
+            very_tok,
             fit,
             kappa,
             pin,
@@ -171,7 +184,7 @@ pub fn decide(f: &Features, s: &Signs) -> (Class, Rule) {
 fn cause(f: &Features, s: &Signs) -> (Class, Rule) {
     let queue = || depth(s);
     let rule = Rule::Numbered;
-    let very_tok = s.tok && s.fit.is_some_and(|fit| fit.j >= 0.75);
+    let unexplained = s.kappa.is_some_and(|kappa| kappa < KAPPA_NONE);
     if s.high && s.rank {
         return (queue(), rule(0));
     }
@@ -188,8 +201,8 @@ fn cause(f: &Features, s: &Signs) -> (Class, Rule) {
     if answer == Answer::LoadDependent && !chance {
         return (if s.queue { queue() } else { Class::Policer }, rule(1));
     }
-    let by_bucket = f.long_term >= 0.25 || very_tok || (s.clustered && (s.tok || s.pin));
-    if !s.high && by_bucket {
+    let by_bucket = f.long_term >= 0.25 || s.very_tok || (s.clustered && (s.tok || s.pin));
+    if (!s.high && by_bucket) || (s.very_tok && unexplained) {
         return (Class::Policer, rule(2));
     }
     let steady = f.pin.is_some_and(|(cv, _)| cv <= 0.15);
@@ -265,10 +278,10 @@ fn without_loss(f: &Features) -> (Class, Rule) {
         .delay_median
         .is_some_and(|delay| delay > f.base_rtt.max(0.03));
     let own = f.own_queue.is_some_and(|correlation| correlation >= 0.5);
-    let class = if deep && own {
-        Class::QueueDeep
-    } else {
-        Class::None
+    let class = match f.delay_p95 {
+        Some(delay) if deep && own && delay <= 2.0 * f.base_rtt => Class::Queue,
+        Some(_) if deep && own => Class::QueueDeep,
+        _ => Class::None,
     };
     (class, Rule::Delay)
 }
@@ -409,6 +422,7 @@ mod tests {
         assert_eq!(class, Class::QueueShallow);
         assert!(sure >= 0.9, "{sure}");
         let deep = Features {
+            excess_median: Some(0.11),
             excess_p90: Some(0.12),
             ..queue.clone()
         };

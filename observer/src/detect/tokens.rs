@@ -46,6 +46,8 @@ const STEPS: (f64, f64) = (0.000_05, 0.002);
 /// Steps to each side: four times as wide ones first.
 const WIDE: i32 = 30;
 const NARROW: i32 = 8;
+/// A bucket holds at least so many frames: what is smaller fits every push against a rate that is too high.
+const LEAST_FRAMES: f64 = 3.0;
 /// Differences in J that mean nothing.
 const FLAT: f64 = 0.005;
 /// Levels are told apart to this part of the highest.
@@ -64,7 +66,6 @@ pub fn fit(packets: &[Packet], goodput: f64, fresh: bool) -> Option<Fit> {
     let mut bucket = Bucket {
         packets,
         frame,
-        fresh,
         levels: Vec::with_capacity(packets.len()),
         bins: vec![(0, 0); BINS],
     };
@@ -88,7 +89,29 @@ pub fn fit(packets: &[Packet], goodput: f64, fresh: bool) -> Option<Fit> {
             .filter_map(|at| bucket.attempt(0, about * (1.0 + f64::from(at) * step)));
         best = middle(tried.collect())?;
     }
+    best.anchored = fresh || is_anchored(packets, &best);
     Some(best)
+}
+
+/// Whether a bucket that was out of tokens at the first packet was full of them again before half of the drops: then
+/// it does not matter how it began.
+fn is_anchored(packets: &[Packet], fit: &Fit) -> bool {
+    let drops = packets.iter().filter(|packet| packet.lost).count();
+    let mut seen = 0;
+    let mut level = fit.depth;
+    for pair in packets.windows(2) {
+        let [packet, next] = pair else { continue };
+        if packet.lost {
+            seen += 1;
+        } else {
+            level = (level + f64::from(packet.bytes)).min(fit.depth);
+        }
+        level -= fit.rate * next.time_ns.saturating_sub(packet.time_ns) as f64 / 1e9;
+        if level <= 0.0 {
+            return seen * 2 <= drops;
+        }
+    }
+    false
 }
 
 /// What passed between drops ÷ the time: the bucket's rate, where it was never empty between them.
@@ -136,7 +159,6 @@ fn middle(fits: Vec<Fit>) -> Option<Fit> {
 struct Bucket<'a> {
     packets: &'a [Packet],
     frame: f64,
-    fresh: bool,
     /// What was in the bucket when each packet came that is evidence, and whether it was lost.
     levels: Vec<(f64, bool)>,
     /// Lost and passed, by level.
@@ -146,27 +168,25 @@ struct Bucket<'a> {
 impl Bucket<'_> {
     /// How well a bucket of this rate explains the packets from number `from` on.
     fn attempt(&mut self, from: usize, rate: f64) -> Option<Fit> {
-        let emptied = self.fill(from, rate);
+        self.fill(from, rate);
         let (j, level) = self.youden()?;
         Some(Fit {
             j,
             rate,
             // A packet is dropped where it finds no room.
             depth: level + self.frame,
-            anchored: emptied || (self.fresh && from == 0),
+            anchored: false,
         })
     }
 
-    /// The bucket drains at `rate`, and what passes fills it. Whether it was ever empty after the first packet.
-    fn fill(&mut self, from: usize, rate: f64) -> bool {
+    /// The bucket drains at `rate`, and what passes fills it.
+    fn fill(&mut self, from: usize, rate: f64) {
         self.levels.clear();
         let packets = &self.packets[from..];
         let mut level = 0.0_f64;
-        let mut emptied = false;
         let mut last = packets.first().map_or(0, |packet| packet.time_ns);
         for packet in packets {
             let drained = rate * packet.time_ns.saturating_sub(last) as f64 / 1e9;
-            emptied |= drained > level;
             level = (level - drained).max(0.0);
             last = packet.time_ns.max(last);
             if !packet.again {
@@ -176,7 +196,6 @@ impl Bucket<'_> {
                 level += f64::from(packet.bytes);
             }
         }
-        emptied
     }
 
     /// How well, and where, one level parts the lost from the passed best.
@@ -199,16 +218,21 @@ impl Bucket<'_> {
             bin.1 += u32::from(!*lost);
         }
         let (mut above_lost, mut above_passed) = (0, 0);
-        let mut best = (0.0, 0.0);
+        let mut best = None;
+        let mut most = 0.0;
         for (at, bin) in self.bins.iter().enumerate().rev() {
             above_lost += bin.0;
             above_passed += bin.1;
+            if (at as f64) * width < LEAST_FRAMES * self.frame {
+                break;
+            }
             let j = f64::from(above_lost) / lost as f64 - f64::from(above_passed) / passed as f64;
-            if j > best.0 {
-                best = (j, at as f64 * width);
+            if j > most {
+                most = j;
+                best = Some((j, at as f64 * width));
             }
         }
-        Some(best)
+        best
     }
 }
 

@@ -16,8 +16,6 @@ const QUIET_NS: u64 = 10_000_000_000;
 const QUIET_RTTS: u64 = 20;
 /// Without room for more, so many points are kept: what is in flight can still be told when it left.
 pub const LEAST_POINTS: usize = 32;
-/// A flow with losses is sampled at every ACK for so long.
-const CLOSE_NS: u64 = 10_000_000_000;
 /// BBR's private words are read this often: phases that are not several times longer are not told apart.
 const WHOLE_NS: u64 = 10_000_000;
 /// RTTs after PROBE_BW was reached that still count as start-up, and after the first loss for other algorithms.
@@ -56,8 +54,8 @@ pub struct Point {
     pub push: Push,
     pub app_limited: bool,
     pub long_term: bool,
-    /// By an ACK, while every ACK was sampled.
-    pub every_ack: bool,
+    /// By an ACK, and no segment came since the sample before that was not sampled.
+    pub next_ack: bool,
 }
 
 /// A range that was sent again because it was taken for lost.
@@ -99,12 +97,12 @@ pub struct Track {
     ranges: BTreeMap<u64, u64>,
     dsack: Option<u32>,
     delivered: Option<u32>,
+    segs_in: Option<u32>,
     reordered: Option<u32>,
     pub reorderings: u32,
     from_start: bool,
     /// Until when losses count as start-up; `None`: it is not over yet, or there is nothing to wait for.
     settled_ns: Option<u64>,
-    last_loss_ns: Option<u64>,
     /// Some of its packets are not remembered any more.
     forgot: bool,
     /// Points that may be kept.
@@ -189,9 +187,10 @@ impl Track {
         let una = unwrapped(near, una).max(near);
         let sent = self.points.back().map_or(una, |last| last.nxt);
         let nxt = unwrapped(sent, nxt).max(sent);
-        let close = self
-            .last_loss_ns
-            .is_some_and(|at| time_ns.saturating_sub(at) < CLOSE_NS);
+        let next = self.segs_in.zip(sample.segs_in);
+        let next_ack = sample.cause == Cause::Ack
+            && next.is_some_and(|(before, now)| now.wrapping_sub(before) == 1);
+        self.segs_in = sample.segs_in;
         self.points.push_back(Point {
             time_ns,
             una,
@@ -207,7 +206,7 @@ impl Track {
             push,
             app_limited: sample.app_limited == Some(true) || sample.rate_app_limited,
             long_term,
-            every_ack: close && sample.cause == Cause::Ack,
+            next_ack,
         });
         let surplus = self
             .points
@@ -276,7 +275,6 @@ impl Track {
             return;
         }
         self.retransmitted += u64::from(retransmit.segments);
-        self.last_loss_ns = Some(time_ns);
         let near = self.points.back().map(|last| last.una);
         let seq = near
             .zip(retransmit.seq)

@@ -127,13 +127,16 @@ impl Verdict {
         let (mut buffer_bdp, mut random_loss) = (None, None);
         match class {
             Class::Policer => {
-                let rate = signs.fit.map_or(f.goodput, |fit| fit.rate);
+                // A poor fit says that it is a bucket, and not which.
+                let fit = signs.fit.filter(|_| signs.very_tok);
+                let rate = fit.map_or(f.goodput, |fit| fit.rate);
                 rate_bps = Some((rate * 8.0).round() as u64);
-                let known = signs.fit.filter(|fit| fit.anchored);
+                let known = fit.filter(|fit| fit.anchored);
                 depth_bytes = known.map(|fit| fit.depth.round() as u64);
             }
             Class::QueueShallow | Class::Queue | Class::QueueDeep => {
-                buffer_bdp = signs.beta;
+                let standing = f.delay_p95.map(|delay| delay / f.base_rtt);
+                buffer_bdp = signs.beta.or(standing);
                 depth_bytes = f
                     .excess_p90
                     .filter(|_| f.goodput > 0.0)
