@@ -22,6 +22,7 @@ const V1: &[Member] = &[
     ("min_rtt_us", 0, 32),
     ("bw", 96, 0),
     ("mode", 448, 3),
+    ("prev_ca_state", 451, 3),
     ("lt_use_bw", 479, 1),
     ("lt_bw", 480, 32),
     ("pacing_gain", 608, 10),
@@ -132,8 +133,13 @@ fn put(words: &mut [u64], bit: u32, value: u32, bits: u8) {
     }
 }
 
+/// As of a BBR that has begun: a least RTT of 1 where the words give none.
 fn read(layout: &CcLayout, words: &[u64]) -> Bbr {
-    match layout.decode(words, 1448) {
+    let mut words = words.to_vec();
+    if words[0] & u64::from(u32::MAX) == 0 {
+        words[0] |= 1;
+    }
+    match layout.decode(&words, 1448) {
         Some(CcState::Bbr(bbr)) => bbr,
         other => panic!("{other:?}"),
     }
@@ -293,9 +299,12 @@ fn trap_13_bounds_exist_in_v3_only() {
 #[test]
 fn trap_14_bandwidth_is_packets_per_microsecond_shifted_by_24() {
     let v1 = in_module(104, V1).unwrap();
-    let bw = |bw, mss| match v1.decode(&words(&[(V1, "bw", bw), (V1, "mode", 2)]), mss) {
-        Some(CcState::Bbr(bbr)) => bbr.btlbw,
-        other => panic!("{other:?}"),
+    let bw = |bw, mss| {
+        let words = words(&[(V1, "bw", bw), (V1, "mode", 2), (V1, "min_rtt_us", 1)]);
+        match v1.decode(&words, mss) {
+            Some(CcState::Bbr(bbr)) => bbr.btlbw,
+            other => panic!("{other:?}"),
+        }
     };
     // ss prints this times 8: bw:100000040bps.
     assert_eq!(bw(144_831, 1448), Some(12_500_005));
@@ -518,6 +527,9 @@ fn words_not_set_up_yet_say_nothing() {
         assert_eq!(layout.unwrap().decode(&[0; 18], 1448), None);
     }
     let v1 = in_module(104, V1).unwrap();
+    // A SYN that timed out.
+    let early = words(&[(V1, "prev_ca_state", 4)]);
+    assert_eq!(v1.decode(&early, 1448), None);
     let begun = read(&v1, &words(&[(V1, "min_rtt_us", u32::MAX)]));
     assert_eq!(
         (begun.min_rtt_us, begun.btlbw, begun.pacing_gain_256),

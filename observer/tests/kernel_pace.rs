@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use common::{Netns, connect, needs, send};
+use common::{Netns, connect, needs, send, skipped};
 use observer::event::{Counters, Event, FlowId, Payload};
 use observer::filter::{Filter, Numbers};
 use observer::kernel::load::Options;
@@ -200,6 +200,15 @@ fn a_flow_looked_at_is_sampled_at_every_ack() {
     };
     let (near, far) = (of(id), of(other));
     assert!(near > 80, "{near} samples of the flow looked at");
+    let lost = events.iter().any(|event| {
+        matches!(event.payload, Payload::Retransmit(_))
+            && event.flow.is_some_and(|flow| flow.cookie == other)
+    });
+    if lost {
+        // What loses is sampled closely by itself.
+        skipped("the machine is so busy that a flow over loopback sends again");
+        return;
+    }
     assert!(far < 20, "{far} samples of the other");
     let samples = events
         .iter()

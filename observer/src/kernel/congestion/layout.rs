@@ -168,7 +168,8 @@ impl CcLayout {
     /// (`tp->mss_cache`).
     ///
     /// `None` = the algorithm has not begun: the kernel clears the words when it is chosen and sets them up when the
-    /// connection is established.
+    /// connection is established. A timeout before (of the SYN) writes some of BBR's (`bbr_set_state`), but its least
+    /// RTT is 0 only until `bbr_init`.
     pub fn decode(&self, words: &[u64], mss: u32) -> Option<CcState> {
         if words.iter().all(|&word| word == 0) {
             return None;
@@ -177,6 +178,9 @@ impl CcLayout {
             layout: self,
             words,
         };
+        if words.get(CcMember::MinRttUs) == Some(0) {
+            return None;
+        }
         Some(match self.version {
             Version::Cubic => CcState::Cubic(cubic(words)),
             Version::Dctcp => CcState::Dctcp(dctcp(words)),

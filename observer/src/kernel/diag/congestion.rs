@@ -12,12 +12,13 @@ const BBR_VERSION: usize = 39;
 /// BBR's model. In mainline's five words `bbr_bw_hi` is the upper half of the bandwidth, not a bound (TRAPS 13).
 pub(super) fn bbr(bytes: &[u8]) -> Option<CcState> {
     let bw = u64::from(u32_at(bytes, 4)?) << 32 | u64::from(u32_at(bytes, 0)?);
+    let measured = |at| u32_at(bytes, at).filter(|value| *value != 0);
     let mut bbr = Bbr {
-        // 0 and all ones stand for «not measured yet» (`bbr_init`).
+        // 0 and all ones stand for «not measured yet» (`bbr_init`; gains are set with the first ACK).
         btlbw: Some(bw).filter(|bw| *bw != 0),
-        min_rtt_us: u32_at(bytes, 8).filter(|us| *us != u32::MAX),
-        pacing_gain_256: u32_at(bytes, 12),
-        cwnd_gain_256: u32_at(bytes, 16),
+        min_rtt_us: measured(8).filter(|us| *us != u32::MAX),
+        pacing_gain_256: measured(12),
+        cwnd_gain_256: measured(16),
         ..Bbr::default()
     };
     if bytes.len() >= BBR_V3 {
