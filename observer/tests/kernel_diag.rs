@@ -148,7 +148,8 @@ fn at_rest(path: &Path, flows: &[Flow]) -> Vec<(String, Value, Value)> {
         .collect();
     wait_for_rest(&sockets);
     let rows = |source: &str| {
-        let window = format!("10ms --source {source}");
+        // Long enough for a second sweep on a busy machine: without one no rate is known.
+        let window = format!("300ms --source {source}");
         let mut rows = list(&path.snd, &window);
         rows.extend(list(&path.rcv, &window));
         rows
