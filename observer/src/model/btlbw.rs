@@ -64,6 +64,11 @@ impl MaxRate {
         }
     }
 
+    /// The last moment of what [`MaxRate::get`] tells now.
+    pub fn expires(&self) -> Option<Mono> {
+        self.best.map(|_| self.updated.plus(FORGET_NS))
+    }
+
     /// Bytes per second.
     pub fn get(&self, now: Mono) -> Option<u64> {
         let best = self.best.as_ref()?;

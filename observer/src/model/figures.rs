@@ -64,6 +64,27 @@ impl Model {
         Some(interval.bps(interval.acked?))
     }
 
+    /// Until when `flow`'s figures stay as they are unless an event of it comes; `Mono::default()` = they change at
+    /// every moment, because it is silent.
+    pub fn figures_hold_until(&self, flow: &Flow) -> Mono {
+        const EVER: Mono = Mono(u64::MAX);
+        if flow.is_closed() {
+            return EVER;
+        }
+        let now = self.now;
+        let hz = self.host().and_then(|host| host.hz);
+        let srtt_us = flow.sample().and_then(|s| s.srtt_us);
+        let span = limit::span(self.window, srtt_us, hz);
+        let Some(silent) = flow.readings.holds(span, now) else {
+            return Mono::default();
+        };
+        let turns = limit::turns(flow)
+            .into_iter()
+            .chain([flow.max_rate.expires()]);
+        let ahead = turns.flatten().filter(|turn| *turn >= now);
+        ahead.fold(silent, Mono::min)
+    }
+
     /// BBR's own estimate, or the windowed maximum of delivery rates.
     pub fn btlbw(&self, flow: &Flow) -> Option<BtlBw> {
         BtlBw::own(flow.sample()?).or_else(|| {

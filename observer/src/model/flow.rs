@@ -44,6 +44,9 @@ pub struct Flow {
     pub(super) history: History,
     pub(super) seconds: Seconds,
     spent: Spent,
+    /// Numbers of the changes that last were of anything, and of who it is.
+    changed: u64,
+    identified: u64,
 }
 
 /// What [`Flow::take_sample`] found.
@@ -87,7 +90,20 @@ impl Flow {
             history: History::default(),
             seconds: Seconds::default(),
             spent: Spent::default(),
+            changed: 0,
+            identified: 0,
         }
+    }
+
+    /// Which of its states this is: it grows with every change, the same number is the same state. A reader who keeps what
+    /// was reckoned sees by it what to reckon anew.
+    pub fn changed(&self) -> u64 {
+        self.changed
+    }
+
+    /// The same for its ends, attributes and owners alone, which rarely change.
+    pub fn identified(&self) -> u64 {
+        self.identified
     }
 
     pub fn id(&self) -> FlowId {
@@ -229,6 +245,14 @@ impl Flow {
                 .attributes
                 .as_ref()
                 .map_or(0, |a| size_of::<Attributes>() + a.cc_name.capacity())
+    }
+
+    /// It is not what it was; `identifies`: who it is may be another, too.
+    pub(super) fn mark(&mut self, change: u64, identifies: bool) {
+        self.changed = change;
+        if identifies {
+            self.identified = change;
+        }
     }
 
     pub(super) fn take_attributes(&mut self, attributes: &Attributes) {

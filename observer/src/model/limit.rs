@@ -232,7 +232,7 @@ pub(super) fn decide(flow: &Flow, now: Mono, evidence: Evidence) -> LimitedBy {
     let srtt_ns = u64::from(sample.srtt_us.unwrap_or(0)) * 1000;
     let quiet = flow
         .quiet_since()
-        .is_some_and(|since| now.since(since) > 1_000_000_000.max(4 * srtt_ns));
+        .is_some_and(|since| now.since(since) > quiet_ns(srtt_ns));
     if quiet && !outstanding && !waiting {
         return LimitedBy::Idle;
     }
@@ -254,6 +254,26 @@ pub(super) fn decide(flow: &Flow, now: Mono, evidence: Evidence) -> LimitedBy {
         return LimitedBy::App;
     }
     network(flow, sample, now, &shares, evidence)
+}
+
+/// Nothing was sent for longer: idle.
+fn quiet_ns(srtt_ns: u64) -> u64 {
+    1_000_000_000.max(4 * srtt_ns)
+}
+
+/// The last moments at which the decision is what it is by the flow's age, its silence and its last cut.
+pub(super) fn turns(flow: &Flow) -> [Option<Mono>; 3] {
+    let srtt_us = flow.sample().and_then(|s| s.srtt_us);
+    let srtt_ns = u64::from(srtt_us.unwrap_or(0)) * 1000;
+    let started = flow.from_start().then(|| {
+        let age = 1_000_000_000.min(10 * srtt_ns);
+        flow.opened_at().plus(age.saturating_sub(1))
+    });
+    [
+        started,
+        flow.quiet_since().map(|at| at.plus(quiet_ns(srtt_ns))),
+        flow.cut_at().map(|at| at.plus(10 * srtt_ns)),
+    ]
 }
 
 /// Receive windows grow in the first RTTs: no verdict from them before a second.

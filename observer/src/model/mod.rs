@@ -64,6 +64,8 @@ pub struct Model {
     elsewhere: Option<Elsewhere>,
     /// Of retransmissions that belong to no flow in view (SYN-ACKs of listeners).
     stray: RetransmitSums,
+    /// Changes of flows so far: each change of a flow marks it with its number ([`Flow::changed`]).
+    changes: u64,
     tally: tally::Tally,
     derived: derived::Queue,
     shelf: series::Shelf,
@@ -92,6 +94,7 @@ impl Model {
             qdiscs: qdiscs::Qdiscs::default(),
             elsewhere: None,
             stray: RetransmitSums::default(),
+            changes: 0,
             tally: tally::Tally::default(),
             derived: derived::Queue::default(),
             shelf: series::Shelf::default(),
@@ -348,6 +351,7 @@ impl Model {
         let (time, window) = (event.time, self.window);
         let hz = self.host().and_then(|host| host.hz);
         self.meet(event);
+        let change = self.change();
         let flow = event.flow.and_then(|id| self.flows.get_mut(&id));
         let Some(flow) = flow else {
             return self.apply_stray(&event.payload);
@@ -397,6 +401,11 @@ impl Model {
             }
             _ => false,
         };
+        let identifies = matches!(
+            event.payload,
+            Payload::Owners(_) | Payload::Attributes(_) | Payload::State(_)
+        );
+        flow.mark(change, identifies);
         let flow = flow.id();
         if let Some(kind) = derived {
             let derived = Derived { time, flow, kind };
@@ -432,6 +441,7 @@ impl Model {
     /// All histories have their share of the memory anew when their number changes much.
     fn insert(&mut self, mut flow: Flow) -> Option<Box<Flow>> {
         let id = flow.id();
+        flow.mark(self.change(), true);
         flow.history.limit(self.shelf.caps(id));
         let known = self.flows.insert(id, Box::new(flow));
         self.fit_histories();
@@ -444,6 +454,12 @@ impl Model {
                 flow.history.limit(self.shelf.caps(*id));
             }
         }
+    }
+
+    /// The number of a change that is made now.
+    fn change(&mut self) -> u64 {
+        self.changes += 1;
+        self.changes
     }
 
     /// Events of flows that are not in view.
@@ -507,11 +523,14 @@ impl Model {
             return;
         }
         let (flows, derived, journal) = (&mut self.flows, &mut self.derived, &mut self.journal);
+        let changes = &mut self.changes;
         self.bursting.retain(|id| {
             let Some(flow) = flows.get_mut(id) else {
                 return false;
             };
             if let Some(kind) = flow.expire_burst(time) {
+                *changes += 1;
+                flow.mark(*changes, false);
                 let told = Derived {
                     time,
                     flow: *id,

@@ -263,6 +263,20 @@ impl Readings {
         Interval::between(nearest, newest, end)
     }
 
+    /// Until when [`Readings::over`] tells the same of any window up to `span`, but for its length when nothing happened
+    /// in it; `None` = it changes at every moment.
+    pub fn holds(&self, span: u64, now: Mono) -> Option<Mono> {
+        const EVER: Mono = Mono(u64::MAX);
+        let Some(newest) = self.kept.last() else {
+            return Some(EVER);
+        };
+        let quiet = newest.time.plus(QUIET_NS);
+        if now <= quiet {
+            return Some(quiet);
+        }
+        (now > quiet.plus(span)).then_some(EVER)
+    }
+
     /// Bytes on the heap.
     pub fn heap(&self) -> usize {
         self.kept.capacity() * size_of::<Reading>()

@@ -45,13 +45,13 @@ impl Model {
 
     /// Bytes that it takes, about: to bound what is kept of it.
     pub fn weight(&self) -> usize {
-        let flow = |flow: &Flow| flow.history.heap();
-        let pasts: usize = self.flows().map(flow).sum();
+        let pasts: usize = self.flows().map(|flow| flow.history.heap()).sum();
+        pasts + self.journal.len() * ENTRY + self.snapshot_weight()
+    }
+
+    /// The same of a [`Model::snapshot`], without making one.
+    pub fn snapshot_weight(&self) -> usize {
         let flow = size_of::<Flow>() + size_of::<Sample>() + size_of::<Attributes>() + FLOW_REST;
-        pasts
-            + self.flows.len() * flow
-            + self.devices.len() * DEVICE
-            + self.journal.len() * ENTRY
-            + size_of::<Self>()
+        self.flows.len() * flow + self.devices.len() * DEVICE + size_of::<Self>()
     }
 }

@@ -7,7 +7,7 @@ mod trend;
 
 pub use cell::Row;
 pub use choice::{Choice, Placed};
-pub use order::{Keys, SortKey, compare};
+pub use order::{Follows, Keys, SortKey};
 
 /// A column, in the order of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

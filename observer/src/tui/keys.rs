@@ -294,9 +294,11 @@ impl Keymap {
 
     /// The key that the footer would name for `action` in `context`.
     pub fn key_of(&self, action: Action, context: Context) -> Option<Key> {
-        let mut rows = self.rows.iter();
-        let row =
-            rows.find(|row| row.binding.action == action && context.takes(row.binding.context))?;
+        let rows = self.rows.iter();
+        let rows =
+            rows.filter(|row| row.binding.action == action && context.takes(row.binding.context));
+        // The place's own goes before one that works anywhere.
+        let row = rows.min_by_key(|row| row.binding.context != context)?;
         row.keys.first().copied()
     }
 
@@ -331,43 +333,58 @@ impl Keymap {
         found
     }
 
-    /// What the last line says in `context`: keys and word, the place's own before those that work anywhere. Of those that
-    /// move in time it speaks `in_time`, before all others but the first two; else Space is all there is.
+    /// What the last line says in `context`, keys and word: the way out and to the help, the place's own, what works anywhere.
+    /// Of the keys that move in time pausing and stepping go before the place's own while one is `in_time`, the others
+    /// behind them; else Space is all there is.
     pub fn footer(&self, context: Context, in_time: bool) -> Vec<(String, &'static str)> {
-        let mut words: Vec<(String, &'static str)> = Vec::new();
-        // The way out and the way to help are always the first two.
-        let (always, anywhere): (Vec<&Row>, Vec<&Row>) = self
-            .rows
-            .iter()
-            .filter(|row| {
-                row.binding.context.is_of_every_page() && context.takes(row.binding.context)
+        let rank = |row: &Row| {
+            let binding = &row.binding;
+            let time = binding.context == Context::Time;
+            Some(match binding.action {
+                Action::Quit | Action::Go(Page::Help) if binding.context != context => 0,
+                Action::Pause | Action::StepBack | Action::StepForth if in_time => 1,
+                _ if binding.context == context => 2,
+                _ if time && in_time => 3,
+                _ if !time || binding.action == Action::Pause => 4,
+                _ => return None,
             })
-            .partition(|row| matches!(row.binding.action, Action::Quit | Action::Go(Page::Help)));
-        let (time, anywhere): (Vec<&Row>, Vec<&Row>) = anywhere
-            .into_iter()
-            .filter(|row| {
-                let time = row.binding.context == Context::Time;
-                in_time || row.binding.action == Action::Pause || !time
-            })
-            .partition(|row| in_time && row.binding.context == Context::Time);
-        let own = self
-            .rows
-            .iter()
-            .filter(|row| row.binding.context == context);
-        let rows = always.into_iter().chain(time).chain(own).chain(anywhere);
-        for row in rows {
+        };
+        let rows = self.rows.iter();
+        let rows = rows.filter(|row| context.takes(row.binding.context));
+        let mut rows: Vec<(u8, &Row)> = rows.filter_map(|row| Some((rank(row)?, row))).collect();
+        rows.sort_by_key(|(rank, _)| *rank);
+        let mut words: Vec<(Vec<Key>, &'static str)> = Vec::new();
+        for (_, row) in rows {
             let (Some(word), Some(key)) = (row.binding.footer, row.keys.first()) else {
                 continue;
             };
             match words.last_mut() {
-                Some((keys, last)) if *last == word => {
-                    keys.push(' ');
-                    keys.push_str(&key.text());
-                }
-                _ => words.push((key.text(), word)),
+                Some((keys, last)) if *last == word => keys.push(*key),
+                _ => words.push((vec![*key], word)),
             }
         }
-        words
+        let words = words.into_iter();
+        words.map(|(keys, word)| (together(&keys), word)).collect()
+    }
+}
+
+/// Keys that share a word: `< >`; digits in a row as `1–5`.
+fn together(keys: &[Key]) -> String {
+    let follows = |pair: &[Key]| match pair {
+        [Key::Char(a), Key::Char(b)] => {
+            a.is_ascii_digit() && b.is_ascii_digit() && u32::from(*b) == u32::from(*a) + 1
+        }
+        _ => false,
+    };
+    match keys {
+        [first, .., last] if keys.len() > 2 && keys.windows(2).all(follows) => {
+            format!("{}–{}", first.text(), last.text())
+        }
+        _ => keys
+            .iter()
+            .map(|key| key.text())
+            .collect::<Vec<_>>()
+            .join(" "),
     }
 }
 
@@ -453,5 +470,29 @@ mod tests {
         assert_eq!(flows[..2], ["q quit", "? help"]);
         assert!(flows.contains(&"< > sort".to_owned()), "{flows:?}");
         assert!(!words(Page::Help).contains(&"< > sort".to_owned()));
+        assert!(flows.contains(&"1–5 pages".to_owned()), "{flows:?}");
+    }
+
+    #[test]
+    fn in_time_the_footer_keeps_the_places_own_keys() {
+        let parts = Keymap::default().footer(Context::On(Page::Flow), true);
+        let words: Vec<&str> = parts.iter().map(|(_, word)| *word).collect();
+        let expected = [
+            "quit", "help", "pause", "step", "zoom", "time", "cursor", "enlarge", "skip", "speed",
+        ];
+        assert_eq!(words[..expected.len()], expected);
+    }
+
+    #[test]
+    fn digits_in_a_row_are_told_as_such() {
+        let mut keys = Keymap::default();
+        let pages = |keys: &Keymap| {
+            let parts = keys.footer(Context::On(Page::Help), false);
+            let part = parts.into_iter().find(|(_, word)| *word == "pages");
+            part.expect("a word").0
+        };
+        assert_eq!(pages(&keys), "1–5");
+        keys.set("host", &[Key::Char('H')]);
+        assert_eq!(pages(&keys), "1 2 3 H 5");
     }
 }

@@ -51,17 +51,14 @@ impl Look {
         let now = live.now();
         if now >= self.due {
             self.due = now.plus(EVERY_NS);
-            let moment = live.snapshot();
-            let weight = moment.weight();
+            // A copy that is not kept would cost a frame.
+            let weight = live.snapshot_weight();
             if weight <= LARGEST {
                 // So many as fit, over the whole depth.
                 let apart = u128::from(DEPTH_NS) * weight as u128 / BUDGET as u128;
                 self.due = now.plus(u64::try_from(apart).unwrap_or(u64::MAX).max(EVERY_NS));
                 self.weight += weight;
-                self.kept.push_back((moment, weight));
-            } else {
-                // Looking is not free either.
-                self.due = now.plus(10 * EVERY_NS);
+                self.kept.push_back((live.snapshot(), weight));
             }
         }
         while let Some((oldest, weight)) = self.kept.front()

@@ -1,13 +1,12 @@
 //! What flows are sorted by, column by column.
 
 use std::borrow::Cow;
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use super::Column;
 use super::cell::{algorithm, container, phase, state, unit};
-use crate::event::DeviceId;
+use crate::event::{Device, DeviceId};
 use crate::model::{Flow, LimitedBy, Model};
 use crate::units::{Limit, UNKNOWN};
 
@@ -21,27 +20,49 @@ pub enum SortKey<'a> {
     Address(SocketAddr),
 }
 
-impl SortKey<'_> {
-    /// Ascending. Keys of one column are of one kind.
-    pub fn compare(&self, other: &Self) -> Ordering {
-        match (self, other) {
-            (Self::Number(a), Self::Number(b)) => a.total_cmp(b),
-            (Self::Text(a), Self::Text(b)) => a.cmp(b),
-            (Self::Process(a, a_pid), Self::Process(b, b_pid)) => a.cmp(b).then(a_pid.cmp(b_pid)),
-            (Self::Address(a), Self::Address(b)) => a.cmp(b),
-            _ => Ordering::Equal,
-        }
-    }
+/// What makes a key another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Follows {
+    /// Ends, attributes, owners.
+    Identity,
+    /// Every event of the flow.
+    Reading,
+    /// Silence too.
+    Time,
 }
 
-/// What is unknown comes last in either direction.
-pub fn compare(a: Option<&SortKey>, b: Option<&SortKey>, descending: bool) -> Ordering {
-    match (a, b) {
-        (Some(a), Some(b)) if descending => b.compare(a),
-        (Some(a), Some(b)) => a.compare(b),
-        (Some(_), None) => Ordering::Less,
-        (None, Some(_)) => Ordering::Greater,
-        (None, None) => Ordering::Equal,
+impl Column {
+    /// Ascending, what is 0 comes behind what moves: who turns the order round looks for the slowest flow, not for those
+    /// that rest.
+    pub fn rests_last(self) -> bool {
+        matches!(self, Self::Throughput | Self::Trend | Self::Inflight)
+    }
+
+    pub fn follows(self) -> Follows {
+        match self {
+            Self::Local
+            | Self::Remote
+            | Self::Process
+            | Self::Container
+            | Self::Unit
+            | Self::Cc
+            | Self::Qdisc
+            | Self::Dev => Follows::Identity,
+            Self::State
+            | Self::Phase
+            | Self::Cwnd
+            | Self::Inflight
+            | Self::Pacing
+            | Self::Rtt
+            | Self::Retrans => Follows::Reading,
+            Self::Throughput
+            | Self::Trend
+            | Self::Fill
+            | Self::BtlBw
+            | Self::RetransRate
+            | Self::RetransTrend
+            | Self::Limit => Follows::Time,
+        }
     }
 }
 
@@ -50,29 +71,32 @@ pub fn compare(a: Option<&SortKey>, b: Option<&SortKey>, descending: bool) -> Or
 pub struct Keys<'a> {
     column: Column,
     model: &'a Model,
-    /// Place of a device's qdisc among all kinds in their order.
-    kinds: BTreeMap<DeviceId, f64>,
+    /// Of each device the place of its name, or of its qdisc's kind, among all of them in their order.
+    places: BTreeMap<DeviceId, usize>,
 }
 
 impl<'a> Keys<'a> {
     pub fn new(column: Column, model: &'a Model) -> Self {
-        let mut kinds = BTreeMap::new();
-        if column == Column::Qdisc {
-            let attached = model
-                .devices()
-                .filter_map(|d| Some((d.id, d.egress()?.kind)));
-            let attached: Vec<(DeviceId, String)> = attached.collect();
-            let names: BTreeSet<&str> = attached.iter().map(|(_, kind)| kind.as_str()).collect();
-            for (id, kind) in &attached {
-                let place = names.range(..kind.as_str()).count();
-                kinds.insert(*id, place as f64);
-            }
-        }
+        let text = |device: &Device| match column {
+            Column::Qdisc => Some(device.egress()?.kind),
+            Column::Dev => Some(device.name.clone()),
+            _ => None,
+        };
+        let texts = model.devices().filter_map(|d| Some((d.id, text(d)?)));
+        let texts: Vec<(DeviceId, String)> = texts.collect();
+        let sorted: BTreeSet<&str> = texts.iter().map(|(_, text)| text.as_str()).collect();
+        let place = |text: &str| sorted.range(..text).count();
+        let places = texts.iter().map(|(id, text)| (*id, place(text))).collect();
         Self {
             column,
             model,
-            kinds,
+            places,
         }
+    }
+
+    /// Keys made with these do not compare with those made with others.
+    pub fn places(&self) -> &BTreeMap<DeviceId, usize> {
+        &self.places
     }
 
     /// What `flow` is sorted by; `None` = unknown. Only what is needed is reckoned.
@@ -90,7 +114,6 @@ impl<'a> Keys<'a> {
             Column::Unit => unit(flow)?,
             Column::Cc => algorithm(flow)?,
             Column::Phase => phase(flow)?,
-            Column::Dev => Cow::Borrowed(&model.device_of(flow)?.name),
             Column::Limit => match model.figures(flow).limit {
                 LimitedBy::Unknown => return None,
                 limit => Cow::Borrowed(limit.as_str()),
@@ -114,7 +137,10 @@ impl<'a> Keys<'a> {
             Column::Cwnd => sample.and_then(|s| s.cwnd).map(f64::from),
             Column::Rtt => sample.and_then(|s| s.srtt_us).map(f64::from),
             Column::Retrans => sample.map(|s| f64::from(s.retrans)),
-            Column::Qdisc => self.kinds.get(&flow.attributes()?.device?).copied(),
+            Column::Qdisc | Column::Dev => {
+                let place = self.places.get(&flow.attributes()?.device?)?;
+                Some(*place as f64)
+            }
             _ => sample?.pacing_rate.map(|rate| match rate {
                 Limit::Finite(rate) => rate as f64,
                 Limit::Unlimited => f64::INFINITY,

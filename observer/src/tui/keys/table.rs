@@ -28,6 +28,9 @@ pub const BINDINGS: &[Binding] = &[
     row(Anywhere, Action::Go(Page::Flows), "flows")
         .on(&[Char('1')], "the flows")
         .footer("pages"),
+    row(Anywhere, Action::Go(Page::Flow), "flow")
+        .on(&[Char('2')], "the selected flow")
+        .footer("pages"),
     row(Anywhere, Action::Go(Page::Qdiscs), "qdiscs")
         .on(&[Char('3')], "qdiscs of every device")
         .footer("pages"),

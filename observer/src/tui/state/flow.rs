@@ -1,5 +1,7 @@
 //! What the flow page remembers: which part of the past is seen, the cursor, which chart is enlarged.
 
+use ratatui::layout::{Position, Rect};
+
 use crate::event::FlowId;
 use crate::model::series::{Past, Window};
 use crate::tui::keys::Action;
@@ -130,12 +132,16 @@ pub struct FlowState {
     pub enlarged: Option<Chart>,
     /// As last drawn.
     pub view: View,
+    /// Where the charts' cells are on the screen.
+    pub cells: Rect,
     flow: Option<FlowId>,
 }
 
 impl FlowState {
-    /// Takes in what there is to see of `flow`, and the room for it: `cells` of `across` columns of dots.
-    pub fn arrange(&mut self, flow: FlowId, past: &Past, cells: usize, across: usize) {
+    /// Takes in what there is to see of `flow`, and the room for it: `cells`, each of `across` columns of dots.
+    pub fn arrange(&mut self, flow: FlowId, past: &Past, cells: Rect, across: usize) {
+        self.cells = cells;
+        let cells = usize::from(cells.width);
         if self.flow != Some(flow) {
             self.flow = Some(flow);
             self.end = None;
@@ -248,6 +254,24 @@ impl FlowState {
         }
     }
 
+    /// A click on the charts sets the cursor.
+    pub fn click(&mut self, x: u16, y: u16) {
+        if !self.cells.contains(Position::new(x, y)) {
+            return;
+        }
+        let View {
+            oldest,
+            newest,
+            from,
+            cell,
+            ..
+        } = self.view;
+        let cells = u64::from(x - self.cells.x);
+        let at = from.plus(cells.saturating_mul(cell).saturating_add(cell / 2));
+        self.end = Some(self.end());
+        self.cursor = Some(at.max(oldest).min(newest));
+    }
+
     fn enlarge(&mut self) {
         let at = self.enlarged.map_or(0, |chart| chart as usize + 1);
         self.enlarged = Chart::ALL.get(at).copied();
@@ -325,6 +349,24 @@ mod tests {
         }
         state.update(Action::Last);
         assert_eq!((state.cursor, state.end), (None, None));
+    }
+
+    #[test]
+    fn a_click_on_the_charts_sets_the_cursor_where_it_was() {
+        let mut state = FlowState {
+            cells: Rect::new(7, 4, 70, 12),
+            ..FlowState::default()
+        };
+        at(&mut state, 0, 300 * S);
+        state.click(7 + 35, 6);
+        let cell = state.view.window().column(state.cursor.expect("set").0);
+        assert_eq!(cell, Some(35));
+        assert_eq!(state.end, Some(Mono(300 * S)), "the view stands still");
+        for (x, y) in [(6, 6), (20, 3), (20, 16), (77, 6)] {
+            let before = state.cursor;
+            state.click(x, y);
+            assert_eq!(state.cursor, before, "not on the charts");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The flow table: which flows, in which order, and where the selection is.
 
 mod arrange;
+mod ledger;
 mod search;
 
 use std::collections::HashSet;
@@ -8,12 +9,13 @@ use std::collections::HashSet;
 use ratatui::layout::Rect;
 
 use super::chooser::{Chooser, Chosen};
-use super::group::{Group, GroupName, Grouping};
+use super::group::{Group, GroupName, Grouping, Groups};
 use super::{Action, Move, movement};
 use crate::event::FlowId;
 use crate::filter::Filter;
 use crate::tui::columns::{Choice, Column, Placed};
 pub use arrange::Census;
+use ledger::Ledger;
 use search::Seek;
 pub use search::contains;
 
@@ -41,7 +43,7 @@ pub struct FlowsState {
     pub page: usize,
     /// As last drawn.
     pub lines: Vec<Line>,
-    pub groups: Vec<Group>,
+    pub groups: Groups,
     pub grouping: Grouping,
     pub folded: HashSet<GroupName>,
     pub filter: Option<Filter>,
@@ -56,6 +58,8 @@ pub struct FlowsState {
     pub open: usize,
     /// The view keeps to the selection; a wheel lets it go.
     following: bool,
+    /// What is known of each flow from the frame before.
+    ledger: Ledger,
     /// The table's place as last drawn, and its columns.
     pub area: Rect,
     pub placed: Vec<Placed>,
@@ -72,7 +76,7 @@ impl Default for FlowsState {
             offset: 0,
             page: 10,
             lines: Vec::new(),
-            groups: Vec::new(),
+            groups: Groups::default(),
             grouping: Grouping::None,
             folded: HashSet::new(),
             filter: None,
@@ -83,6 +87,7 @@ impl Default for FlowsState {
             census: Census::default(),
             open: 0,
             following: true,
+            ledger: Ledger::default(),
             area: Rect::default(),
             placed: Vec::new(),
         }
@@ -108,8 +113,8 @@ impl FlowsState {
         match line {
             Line::Flow(id) => self.selected_group.is_none() && self.selected == Some(id),
             Line::Group(place) => {
-                let name = self.groups.get(place).and_then(|g| g.name.as_ref());
-                name.is_some() && self.selected_group.as_ref() == name
+                let selected = self.selected_group.as_ref();
+                selected.is_some_and(|name| self.groups.get(place).is_some_and(|g| g.name == *name))
             }
         }
     }
@@ -121,8 +126,7 @@ impl FlowsState {
 
     /// The group whose line is selected.
     pub fn group(&self) -> Option<&Group> {
-        let name = self.selected_group.as_ref()?;
-        self.groups.iter().find(|g| g.name.as_ref() == Some(name))
+        self.groups.named(self.selected_group.as_ref()?)
     }
 
     fn follow(&mut self) {
@@ -144,7 +148,7 @@ impl FlowsState {
             }
             Some(Line::Group(place)) => {
                 self.selected = None;
-                self.selected_group = self.groups.get(*place).and_then(|g| g.name.clone());
+                self.selected_group = self.groups.get(*place).map(|g| g.name.clone());
             }
             None => {
                 self.selected = None;
@@ -226,7 +230,7 @@ impl FlowsState {
         let Some(name) = place
             .into_iter()
             .next()
-            .and_then(|place| self.groups.get(place)?.name.clone())
+            .and_then(|place| Some(self.groups.get(place)?.name.clone()))
         else {
             return;
         };
@@ -239,7 +243,7 @@ impl FlowsState {
 
     /// Folds all groups, or unfolds them when all are folded.
     fn fold_all(&mut self) {
-        let names = self.groups.iter().filter_map(|group| group.name.clone());
+        let names = self.groups.iter().map(|group| group.name.clone());
         let names: HashSet<GroupName> = names.collect();
         if names.is_empty() {
             return;

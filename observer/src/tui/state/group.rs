@@ -121,10 +121,32 @@ impl GroupKey<'_> {
     }
 }
 
+/// What a flow adds to its group. `None` = unknown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    throughput_bps: Option<u64>,
+    inflight_bytes: Option<u64>,
+    /// Bytes over the window.
+    retrans: Option<u64>,
+    sent: Option<u64>,
+}
+
+impl Sums {
+    pub fn of(model: &Model, flow: &Flow) -> Self {
+        let interval = model.interval(flow);
+        Self {
+            throughput_bps: interval.and_then(|i| Some(i.bps(i.acked?))),
+            inflight_bytes: flow.inflight_bytes(),
+            retrans: interval.and_then(|i| i.retrans),
+            sent: interval.and_then(|i| i.sent),
+        }
+    }
+}
+
 /// Totals of a group: of its flows that are not closed.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Group {
-    pub name: Option<GroupName>,
+    pub name: GroupName,
     pub open: usize,
     pub closed: usize,
     /// The sum of those that are known; `None` = none is.
@@ -136,57 +158,112 @@ pub struct Group {
 }
 
 impl Group {
+    fn new(name: GroupName) -> Self {
+        Self {
+            name,
+            open: 0,
+            closed: 0,
+            throughput_bps: None,
+            inflight_bytes: None,
+            retrans: 0,
+            sent: 0,
+        }
+    }
+
+    /// Flows shown of it.
+    pub fn flows(&self) -> usize {
+        self.open + self.closed
+    }
+
     /// Bytes retransmitted ÷ bytes sent, all flows together; `None` when nothing was sent.
     pub fn retrans_rate(&self) -> Option<f64> {
         (self.sent > 0).then(|| self.retrans as f64 / self.sent as f64)
     }
 
-    fn add(&mut self, model: &Model, flow: &Flow) {
-        if flow.is_closed() {
+    /// Takes a flow in; `None` = a closed one.
+    fn add(&mut self, flow: Option<&Sums>) {
+        let Some(flow) = flow else {
             self.closed += 1;
             return;
-        }
+        };
         self.open += 1;
         let sum = |total: &mut Option<u64>, more: Option<u64>| {
             if let Some(more) = more {
                 *total = Some(total.unwrap_or(0).saturating_add(more));
             }
         };
-        sum(&mut self.inflight_bytes, flow.inflight_bytes());
-        let Some(interval) = model.interval(flow) else {
-            return;
-        };
-        sum(
-            &mut self.throughput_bps,
-            interval.acked.map(|acked| interval.bps(acked)),
-        );
-        if let (Some(retrans), Some(sent)) = (interval.retrans, interval.sent) {
+        sum(&mut self.throughput_bps, flow.throughput_bps);
+        sum(&mut self.inflight_bytes, flow.inflight_bytes);
+        if let (Some(retrans), Some(sent)) = (flow.retrans, flow.sent) {
             self.retrans = self.retrans.saturating_add(retrans);
             self.sent = self.sent.saturating_add(sent);
         }
     }
 }
 
-/// Groups in the order in which they were met, and the group of each flow.
-pub fn divide(model: &Model, by: Grouping, flows: &[&Flow]) -> (Vec<Group>, Vec<u32>) {
-    let mut groups: Vec<Group> = Vec::new();
-    let mut places: HashMap<GroupKey, u32> = HashMap::new();
-    let of = flows
-        .iter()
-        .map(|flow| {
-            let key = by.key(flow);
-            let place = *places.entry(key).or_insert_with_key(|key| {
-                groups.push(Group {
-                    name: Some(key.name(model)),
-                    ..Group::default()
-                });
-                (groups.len() - 1) as u32
-            });
-            groups[place as usize].add(model, flow);
-            place
-        })
-        .collect();
-    (groups, of)
+/// All groups met so far. A group keeps its place while anything else does: what flows are in is known by it.
+#[derive(Clone, Debug, Default)]
+pub struct Groups {
+    places: HashMap<GroupName, u32>,
+    all: Vec<Group>,
+}
+
+impl Groups {
+    /// The place of the group that `flow` is in.
+    pub fn place(&mut self, model: &Model, by: Grouping, flow: &Flow) -> u32 {
+        let name = by.key(flow).name(model);
+        if let Some(place) = self.places.get(&name) {
+            return *place;
+        }
+        let place = self.all.len() as u32;
+        self.places.insert(name.clone(), place);
+        self.all.push(Group::new(name));
+        place
+    }
+
+    /// Empties all of them, to be added up anew.
+    pub fn empty(&mut self) {
+        for group in &mut self.all {
+            let name = std::mem::take(&mut group.name.0);
+            *group = Group::new(GroupName(name));
+        }
+    }
+
+    /// Takes a flow into a group, which has so many then; `None` = a closed one.
+    pub fn add(&mut self, place: u32, flow: Option<&Sums>) -> usize {
+        let group = &mut self.all[place as usize];
+        group.add(flow);
+        group.flows()
+    }
+
+    /// Places given so far.
+    pub fn places(&self) -> usize {
+        self.all.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.iter().next().is_none()
+    }
+
+    /// Places that nobody is in are most of them: it is time to begin anew.
+    pub fn is_wasteful(&self) -> bool {
+        let used = self.iter().count();
+        self.all.len() > 2 * used + 64
+    }
+
+    pub fn get(&self, place: usize) -> Option<&Group> {
+        self.all.get(place)
+    }
+
+    pub fn named(&self, name: &GroupName) -> Option<&Group> {
+        let place = self.places.get(name)?;
+        self.get(*place as usize).filter(|group| group.flows() > 0)
+    }
+
+    /// Those that flows are in.
+    pub fn iter(&self) -> impl Iterator<Item = &Group> {
+        self.all.iter().filter(|group| group.flows() > 0)
+    }
 }
 
 #[cfg(test)]

@@ -166,7 +166,9 @@ impl ViewState {
             // The key that opened the help closes it.
             Action::Go(Page::Help) if self.page() == Page::Help => self.back(),
             // A group has no page: its line opens and closes it.
-            Action::Go(Page::Flow) if self.flows.selected_group.is_some() => {
+            Action::Go(Page::Flow)
+                if self.page() == Page::Flows && self.flows.selected_group.is_some() =>
+            {
                 self.flows.update(Action::Fold);
             }
             Action::Go(page) => self.go(page),

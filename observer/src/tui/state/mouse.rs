@@ -59,6 +59,7 @@ impl ViewState {
             (Page::Flow, Mouse::WheelDown) => {
                 self.update(Action::ZoomOut);
             }
+            (Page::Flow, Mouse::Click { x, y }) => self.flow.click(x, y),
             (_, Mouse::WheelUp) => self.turn(Action::Up),
             (_, Mouse::WheelDown) => self.turn(Action::Down),
             (_, Mouse::Click { .. }) => {}

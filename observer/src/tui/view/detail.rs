@@ -14,13 +14,11 @@ const BETWEEN: &str = "  ";
 
 /// Its lines; none where nothing is selected. Their number depends on the width alone, so that the table stays put.
 pub fn lines(model: &Model, state: &ViewState, width: usize) -> Vec<Line<'static>> {
-    if let Some(group) = state.flows.group()
-        && let Some(name) = &group.name
-    {
+    if let Some(group) = state.flows.group() {
         let by = state.flows.grouping.as_str();
         let text = format!(
             "{by} {}: {}, folded and unfolded by -",
-            name.0,
+            group.name.0,
             flows_of(group)
         );
         return vec![Line::styled(cut(&text, width), state.theme.heading)];

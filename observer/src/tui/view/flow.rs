@@ -48,8 +48,13 @@ pub fn arrange(model: &Model, state: &mut ViewState, area: Rect) {
     let Some(flow) = flow(model, state) else {
         return;
     };
-    let width = plan(state, flow, area).axis.width;
-    let cells = usize::from(width.saturating_sub(GUTTER));
+    let Plan { charts, axis, .. } = plan(state, flow, area);
+    let cells = Rect {
+        x: axis.x + GUTTER.min(axis.width),
+        y: charts[0].y,
+        width: axis.width.saturating_sub(GUTTER),
+        height: axis.bottom().saturating_sub(charts[0].y),
+    };
     let (across, _) = dots_per_cell(state.theme.marker);
     state
         .flow

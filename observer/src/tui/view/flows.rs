@@ -147,9 +147,7 @@ impl Table<'_> {
             Some((placed, text))
         });
         let sums: Vec<(&Placed, String)> = sums.collect();
-        let (Some(name), width) = (&group.name, usize::from(self.area.width)) else {
-            return;
-        };
+        let (name, width) = (&group.name, usize::from(self.area.width));
         let folded = self.state.flows.folded.contains(name);
         let mut text = format!(
             "{} {}  {}",

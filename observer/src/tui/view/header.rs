@@ -53,7 +53,7 @@ fn present(
     lines
 }
 
-/// `lab 6.18.0 eBPF  flows 3  events/s 310  CPU 0.2%  lost 0`. Where it is narrow the names are cut, then figures go,
+/// `lab 6.18.0 eBPF  flows 3  events/s 310  CPU 0.2%  lost 0`. Where it is narrow the host's name is cut, then figures go,
 /// the last first; what was lost stays.
 fn identity(model: &Model, state: &ViewState, source: &str, width: usize) -> Line<'static> {
     let (open, shown) = (model.open_flows(), state.flows.open);
@@ -92,10 +92,13 @@ fn identity(model: &Model, state: &ViewState, source: &str, width: usize) -> Lin
         let used: usize = figures.iter().map(|f| f.width()).sum();
         width.checked_sub(source.width() + used + 2 + lost_width)
     };
-    let fits = (0..=figures.len())
-        .rev()
-        .find_map(|n| Some((n, left(&figures[..n])?)));
-    let Some((n, room)) = fits else {
+    // A kernel's version that is cut reads as another one: figures go before it does.
+    let wants = name.width().min(NAME) + 1 + kernel.width() + 1;
+    let fits = |least: usize| {
+        let mut counts = (0..=figures.len()).rev();
+        counts.find_map(|n| Some((n, left(&figures[..n]).filter(|room| *room >= least)?)))
+    };
+    let Some((n, room)) = fits(wants).or_else(|| fits(0)) else {
         return Line::from(lost);
     };
     // A long host name gives way to the kernel's.
@@ -230,10 +233,11 @@ fn defaults(model: &Model, state: &ViewState) -> Vec<String> {
         ));
     }
     if let Some(found) = model.elsewhere().filter(|found| found.denied > 0) {
-        parts.push(format!(
-            "{} namespaces could not be looked into",
-            found.denied
-        ));
+        let namespaces = match found.denied {
+            1 => "1 namespace".to_owned(),
+            more => format!("{more} namespaces"),
+        };
+        parts.push(format!("{namespaces} could not be looked into"));
     }
     parts
 }

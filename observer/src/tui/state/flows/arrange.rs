@@ -1,20 +1,17 @@
 //! Taking the model in: which flows are shown, in which order, in which groups.
 
 use super::super::Shows;
-use super::super::group::{Group, Grouping, divide};
+use super::super::group::{Group, Grouping};
+use super::ledger::{Direction, Ledger, Wanted, sum_place};
 use super::{FlowsState, Line};
 use crate::event::{DeviceId, FlowId};
-use crate::filter::Facts;
+use crate::filter::{Facts, Filter};
 use crate::model::{Flow, Model};
-use crate::tui::columns::{Column, Keys, SortKey, compare};
-use crate::units::Mono;
+use crate::tui::columns::Column;
 
-const CENSUS_NS: u64 = 1_000_000_000;
-
-/// What all flows together use. Taken once a second: it changes rarely, and there may be very many flows.
+/// What all flows together use.
 #[derive(Clone, Debug, Default)]
 pub struct Census {
-    taken: Option<Mono>,
     /// Devices that flows leave by.
     pub devices: Vec<DeviceId>,
     /// Algorithms in use.
@@ -22,85 +19,87 @@ pub struct Census {
 }
 
 impl FlowsState {
-    /// Which flows are shown, in which order. Equal flows keep their order.
+    /// Which flows are shown, in which order.
     pub fn arrange(&mut self, model: &Model, shows: &Shows) {
-        self.take_census(model);
-        self.open = 0;
-        let keys = Keys::new(self.sort, model);
-        let mut rows: Vec<(Option<SortKey>, &Flow)> = Vec::new();
-        for flow in model.flows() {
-            if !shows(model, flow) || !self.passes(model, flow) {
-                continue;
-            }
-            self.open += usize::from(!flow.is_closed());
-            rows.push((keys.of(flow), flow));
-        }
-        // Stable: equal flows stay in the model's order, which is that of their numbers.
-        rows.sort_by(|(a, _), (b, _)| compare(a.as_ref(), b.as_ref(), self.descending));
-        self.lines.clear();
-        self.groups.clear();
-        if self.grouping == Grouping::None {
-            let lines = rows.iter().map(|(_, flow)| Line::Flow(flow.id()));
-            self.lines.extend(lines);
-        } else {
-            let flows: Vec<&Flow> = rows.into_iter().map(|(_, flow)| flow).collect();
-            self.arrange_groups(model, &flows);
-        }
-    }
-
-    fn take_census(&mut self, model: &Model) {
-        let now = model.now();
-        let fresh = |taken: Mono| taken <= now && now.since(taken) < CENSUS_NS;
-        // At the beginning there is little to count, and everything is new.
-        if self.census.taken.is_some_and(fresh) && !self.census.ccs.is_empty() {
-            return;
-        }
-        self.census = Census {
-            taken: Some(now),
-            ..Census::default()
+        let wanted = Wanted {
+            sort: self.sort,
+            grouping: self.grouping,
+            filter: self.filter.as_ref(),
         };
-        for flow in model.flows() {
-            self.census.take(flow);
+        let shown = |flow: &Flow| shows(model, flow) && passes(wanted.filter, model, flow);
+        self.ledger.take(model, &wanted, &mut self.groups, &shown);
+        self.census = Census::of(&self.ledger);
+        let shown = self.ledger.entries().iter().filter(|entry| entry.shown);
+        self.open = shown.filter(|entry| !entry.closed).count();
+        self.lines.clear();
+        if self.grouping == Grouping::None {
+            let sorted = self
+                .ledger
+                .sorted(Direction::of(self.sort, self.descending));
+            self.lines.extend(sorted.map(|entry| Line::Flow(entry.id)));
+        } else {
+            self.arrange_groups();
         }
     }
 
     /// Groups stand in the order of their sums where the column has one, else of their first flows.
-    fn arrange_groups(&mut self, model: &Model, flows: &[&Flow]) {
-        let (groups, of) = divide(model, self.grouping, flows);
-        let mut order: Vec<usize> = (0..groups.len()).collect();
+    fn arrange_groups(&mut self) {
+        let direction = Direction::of(self.sort, self.descending);
+        self.groups.empty();
+        let mut flows: Vec<(u32, FlowId)> = Vec::with_capacity(self.ledger.entries().len());
+        let mut order: Vec<u32> = Vec::new();
+        for entry in self.ledger.sorted(direction) {
+            let met = self
+                .groups
+                .add(entry.group, (!entry.closed).then_some(&entry.sums));
+            if met == 1 {
+                order.push(entry.group);
+            }
+            flows.push((entry.group, entry.id));
+        }
         if let Some(sum) = sum(self.sort) {
-            let key = |place: usize| sum(&groups[place]).map(SortKey::Number);
-            order.sort_by(|a, b| compare(key(*a).as_ref(), key(*b).as_ref(), self.descending));
+            let sum = |place: &u32| self.groups.get(*place as usize).and_then(sum);
+            order.sort_by_key(|place| sum_place(sum(place), direction));
         }
-        let mut members: Vec<Vec<FlowId>> = vec![Vec::new(); groups.len()];
-        for (flow, place) in flows.iter().zip(of) {
-            members[place as usize].push(flow.id());
+        // Each group's flows have their place behind its own line; the lines of folded ones are left out.
+        let mut next = vec![None; self.groups.places()];
+        let mut lines = 0;
+        for place in &order {
+            let Some(group) = self.groups.get(*place as usize) else {
+                continue;
+            };
+            let flows = if self.folded.contains(&group.name) {
+                0
+            } else {
+                next[*place as usize] = Some(lines + 1);
+                group.flows()
+            };
+            lines += 1 + flows;
+            self.lines.resize(lines, Line::Group(*place as usize));
         }
-        for place in order {
-            self.lines.push(Line::Group(place));
-            let folded = groups[place]
-                .name
-                .as_ref()
-                .is_some_and(|name| self.folded.contains(name));
-            if !folded {
-                let flows = members[place].iter();
-                self.lines.extend(flows.map(|id| Line::Flow(*id)));
+        for (place, flow) in flows {
+            if let Some(line) = &mut next[place as usize] {
+                self.lines[*line] = Line::Flow(flow);
+                *line += 1;
             }
         }
-        self.groups = groups;
     }
 
-    /// As on the command line: a closed flow passes by its expression alone.
     pub fn passes(&self, model: &Model, flow: &Flow) -> bool {
-        let Some(filter) = &self.filter else {
-            return true;
-        };
-        let facts = Facts::of(model, flow);
-        if flow.is_closed() {
-            filter.matches_in_any_state(&facts)
-        } else {
-            filter.matches(&facts)
-        }
+        passes(self.filter.as_ref(), model, flow)
+    }
+}
+
+/// As on the command line: a closed flow passes by its expression alone.
+fn passes(filter: Option<&Filter>, model: &Model, flow: &Flow) -> bool {
+    let Some(filter) = filter else {
+        return true;
+    };
+    let facts = Facts::of(model, flow);
+    if flow.is_closed() {
+        filter.matches_in_any_state(&facts)
+    } else {
+        filter.matches(&facts)
     }
 }
 
@@ -115,17 +114,20 @@ fn sum(column: Column) -> Option<fn(&Group) -> Option<f64>> {
 }
 
 impl Census {
-    fn take(&mut self, flow: &Flow) {
-        let Some(attributes) = flow.attributes() else {
-            return;
-        };
-        if let Some(device) = attributes.device
-            && !self.devices.contains(&device)
-        {
-            self.devices.push(device);
+    fn of(ledger: &Ledger) -> Self {
+        let (mut devices, mut ccs) = (Vec::new(), Vec::new());
+        for entry in ledger.entries() {
+            if let Some(device) = entry.device.filter(|device| !devices.contains(device)) {
+                devices.push(device);
+            }
+            if let Some(cc) = entry.cc.filter(|cc| !ccs.contains(cc)) {
+                ccs.push(cc);
+            }
         }
-        if !self.ccs.contains(&attributes.cc_name) {
-            self.ccs.push(attributes.cc_name.clone());
+        let ccs = ccs.into_iter().map(|cc| ledger.text(cc).to_owned());
+        Self {
+            devices,
+            ccs: ccs.collect(),
         }
     }
 }

@@ -50,11 +50,8 @@ impl FlowsState {
     fn matches(&self, model: &Model, line: usize, marker: Marker, addresses: &Addresses) -> bool {
         match self.lines.get(line) {
             Some(Line::Group(place)) => {
-                let name = self
-                    .groups
-                    .get(*place)
-                    .and_then(|group| group.name.as_ref());
-                name.is_some_and(|name| contains(&name.0, &self.search))
+                let group = self.groups.get(*place);
+                group.is_some_and(|group| contains(&group.name.0, &self.search))
             }
             Some(Line::Flow(id)) => {
                 let Some(flow) = model.flow(*id) else {

@@ -18,7 +18,7 @@ use crate::units::{self, escape};
 const LABEL: usize = 9;
 const BETWEEN: &str = "  ";
 /// Kept beside the bars for what they stand for.
-const SAID: usize = 36;
+const SAID: usize = 42;
 /// From so many lines on there is room for bars of more than one.
 const TALL: usize = 18;
 const BARS: usize = 3;
@@ -313,8 +313,9 @@ fn past(
     let most = all().map(|second| second.backlog_bytes).max();
     let drops: u64 = all().map(|second| second.drops).sum();
     let backlog = format!(
-        "{}, at most {} in {seen} s",
+        "{} {}p, at most {} in {seen} s",
         units::size(qdisc.backlog_bytes),
+        qdisc.backlog_packets,
         known(most.map(units::size))
     );
     let rate = known(rise.map(|rise| per_s(rise, rise.drops)));
