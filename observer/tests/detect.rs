@@ -238,6 +238,52 @@ fn a_live_verdict_settles_and_stays() {
     assert_eq!(held.class, detect(&events).class, "as over the recording");
 }
 
+/// What held at the end of a recording no longer than the window is what its replay says at once.
+#[test]
+fn live_at_the_end_and_the_whole_recording_agree() {
+    let paths = [
+        Path {
+            buffer_bdp: 0.5,
+            ..path(11)
+        },
+        Path {
+            loss: 0.01,
+            ..path(12)
+        },
+        Path {
+            bursts: 0.0025,
+            ..path(13)
+        },
+        Path {
+            policer: Some((8e6, 60e3)),
+            ..path(14)
+        },
+    ];
+    for path in paths {
+        for sender in [Sender::Aimd, Sender::Bbr] {
+            let events = events(path, sender, 2, 9.0);
+            let whole = detect(&events);
+            let (detector, told) = live(&events);
+            let held = detector.holds(whole.peer).expect("something holds");
+            let at_end = told.iter().rev().take(4).map(|verdict| verdict.class);
+            // Right after a change the old one still holds.
+            if whole.confidence >= 0.7 && at_end.clone().all(|class| class == held.class) {
+                assert_eq!(
+                    held.class,
+                    whole.class,
+                    "{path:?} {sender:?}: {}",
+                    told_of(&told)
+                );
+            }
+        }
+    }
+}
+
+fn told_of(told: &[Verdict]) -> String {
+    let words: Vec<&str> = told.iter().map(|verdict| verdict.class.as_str()).collect();
+    words.join(" ")
+}
+
 /// After the losses have stopped it is kept for half a minute, and then no more.
 #[test]
 fn a_verdict_ends_when_losses_have_stopped() {

@@ -20,6 +20,8 @@ pub enum Bench {
     Record,
     /// One frame of the dashboard over 20,000 flows; needs no root
     Screen,
+    /// The detectors against captures and recordings with known truth, and their cost; needs no root
+    Verdicts,
 }
 
 impl Bench {
@@ -29,11 +31,12 @@ impl Bench {
             Self::List => "list",
             Self::Record => "record",
             Self::Screen => "screen",
+            Self::Verdicts => "verdicts",
         }
     }
 
     fn needs_root(self) -> bool {
-        self != Self::Screen
+        !matches!(self, Self::Screen | Self::Verdicts)
     }
 }
 

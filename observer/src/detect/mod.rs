@@ -41,8 +41,13 @@ const WINDOW_NS: (u64, u64) = (10_000_000_000, 60_000_000_000);
 /// … or as far as it takes to have so many losses, within the memory.
 const WINDOW_LOSSES: usize = 200;
 const MEMORY_NS: u64 = 300_000_000_000;
+/// Flows of a net that are judged together, at most.
+const MOST_NEAR: usize = 256;
 /// A closed flow without losses leaves after this.
 const CLOSED_NS: u64 = 10_000_000_000;
+
+/// The figures of nets, as far as they were asked for.
+type Nets = HashMap<Group, Option<Features>>;
 
 #[derive(Debug, Default)]
 struct Watched {
@@ -117,6 +122,7 @@ impl Detector {
         self.tidy(now.0);
         let mut work = WORK;
         let mut told = Vec::new();
+        let mut nets = Nets::default();
         for address in self.due(now.0) {
             let Some(peer) = self.peers.get(&address) else {
                 continue;
@@ -131,7 +137,7 @@ impl Detector {
                 break;
             }
             work = work.saturating_sub(points.max(1));
-            let verdict = self.judged(address, &peer.flows, from_ns);
+            let verdict = self.judged(address, &peer.flows, from_ns, &mut nets);
             self.last = Some(address);
             let Some(peer) = self.peers.get_mut(&address) else {
                 continue;
@@ -164,9 +170,10 @@ impl Detector {
     /// A verdict for each peer, over all that is remembered and without regard to what held before; in the order of
     /// addresses. For the end of a recording.
     pub fn verdicts(&self) -> Vec<Verdict> {
+        let mut nets = Nets::default();
         self.peers
             .iter()
-            .filter_map(|(address, peer)| self.judged(*address, &peer.flows, 0))
+            .filter_map(|(address, peer)| self.judged(*address, &peer.flows, 0, &mut nets))
             .collect()
     }
 
@@ -192,7 +199,13 @@ impl Detector {
     }
 
     /// By the flows to one address, or where they lost too little by those to its neighbours with them.
-    fn judged(&self, address: IpAddr, flows: &[FlowId], from_ns: u64) -> Option<Verdict> {
+    fn judged(
+        &self,
+        address: IpAddr,
+        flows: &[FlowId],
+        from_ns: u64,
+        nets: &mut Nets,
+    ) -> Option<Verdict> {
         let mut ids = flows.to_vec();
         ids.sort_unstable();
         let found = features::features(&self.tracks(&ids), from_ns)?;
@@ -200,23 +213,33 @@ impl Detector {
         if verdict.class != Class::Insufficient || found.losses == 0 {
             return Some(verdict);
         }
-        Some(
-            self.by_neighbours(address, &verdict, from_ns)
-                .unwrap_or(verdict),
-        )
+        let net = Group::around(address);
+        let near = nets
+            .entry(net)
+            .or_insert_with(|| self.neighbours(net, from_ns));
+        let Some(near) = near.as_ref().filter(|near| near.flows > found.flows) else {
+            return Some(verdict);
+        };
+        let by_net = Verdict::of(near, net, address, verdict.flows.clone());
+        if by_net.class == Class::Insufficient {
+            return Some(verdict);
+        }
+        Some(by_net)
     }
 
-    fn by_neighbours(&self, address: IpAddr, own: &Verdict, from_ns: u64) -> Option<Verdict> {
-        let net = Group::around(address);
+    /// The figures of the flows with losses to a net; `None` = there is too little.
+    fn neighbours(&self, net: Group, from_ns: u64) -> Option<Features> {
         let near = self.peers.range(net.first()..=net.last());
-        let mut ids: Vec<FlowId> = near.flat_map(|(_, peer)| peer.flows.clone()).collect();
-        if ids.len() == own.flows.len() {
+        let ids = near.flat_map(|(_, peer)| peer.flows.iter().copied());
+        let mut lossy: Vec<&Track> = self.tracks(&ids.collect::<Vec<_>>());
+        lossy.retain(|track| !track.losses.is_empty());
+        lossy.truncate(MOST_NEAR);
+        let losses = lossy.iter().flat_map(|track| &track.losses);
+        let losses = losses.filter(|loss| loss.time_ns >= from_ns).count();
+        if losses < rules::MIN_AFTER {
             return None;
         }
-        ids.sort_unstable();
-        let found = features::features(&self.tracks(&ids), from_ns)?;
-        let verdict = Verdict::of(&found, net, address, own.flows.clone());
-        (verdict.class != Class::Insufficient).then_some(verdict)
+        features::features(&lossy, from_ns)
     }
 
     /// Shares the room out, and lets go of what is closed or too old.

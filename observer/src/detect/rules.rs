@@ -62,7 +62,7 @@ pub enum Rule {
 /// Below these nothing is said of a cause.
 const MIN_LOSSES: usize = 5;
 const MIN_RATE: f64 = 0.001;
-const MIN_AFTER: usize = 10;
+pub const MIN_AFTER: usize = 10;
 const MIN_EVENTS: usize = 3;
 const MIN_ROUNDS: f64 = 20.0;
 /// Delay explains so much of the depth, or the drops are no queue's.
@@ -88,8 +88,13 @@ pub struct Signs {
     pub independent: bool,
     pub clustered: bool,
     pub dose: Option<Dose>,
+    /// The RTT beside the drops is high, always about the same, and explains the bucket if there is one.
+    pub overflows: bool,
     pub queue: bool,
     pub rank: bool,
+    /// The RTT beside the drops is among the highest, and by how many standard errors above the middle.
+    pub at_top: bool,
+    pub rank_z: f64,
     /// Depth of the queue in base RTTs.
     pub beta: Option<f64>,
 }
@@ -117,13 +122,15 @@ impl Signs {
             .zip(f.excess_p90)
             .is_some_and(|(median, p90)| median >= TIGHT * p90);
         let explained = kappa.is_some_and(|kappa| kappa >= KAPPA);
-        let queue = high && tight && psi >= 0.4 && (!very_tok || explained);
-        let rank = !f.bbr
-            && tight
-            && psi >= 0.6
-            && f.rank.is_some_and(|rank| {
-                rank >= 0.7 && (rank - 0.5) * (12.0 * f.events as f64).sqrt() >= 4.0
-            });
+        let overflows = high && tight && (!very_tok || explained);
+        let queue = overflows && psi >= 0.4;
+        let rank_z = f
+            .rank
+            .map_or(0.0, |rank| (rank - 0.5) * (12.0 * f.events as f64).sqrt());
+        // BBR flows stand in the queue that they overflow: only the very top of it tells.
+        let top = if f.bbr { 0.8 } else { 0.7 };
+        let at_top = f.rank.is_some_and(|rank| rank >= top) && rank_z >= 4.0;
+        let rank = tight && psi >= 0.6 && at_top;
         Self {
             threshold,
             high,
@@ -135,8 +142,11 @@ impl Signs {
             independent: f.clusters.is_some_and(|clusters| clusters.independent()),
             clustered: f.clusters.is_some_and(|clusters| clusters.clustered()),
             dose: f.dose,
+            overflows,
             queue,
             rank,
+            at_top,
+            rank_z,
             beta: f.excess_p90.map(|excess| excess / f.base_rtt),
         }
     }
@@ -171,6 +181,7 @@ pub fn decide(f: &Features, s: &Signs) -> (Class, Rule) {
     }
     // With packets in hand by handfuls, the delay at a loss is that of the handful.
     let batched = s.high
+        && !(s.overflows && s.at_top)
         && f.batch
             .zip(f.excess_median)
             .is_some_and(|(batch, excess)| batch >= excess);
@@ -199,7 +210,7 @@ fn cause(f: &Features, s: &Signs) -> (Class, Rule) {
     // Bursts that fall into a few pushes by chance look like an answer to them.
     let chance = s.clustered && !s.tok && !s.rank && s.dose.is_some_and(|dose| dose.z < 4.0);
     if answer == Answer::LoadDependent && !chance {
-        return (if s.queue { queue() } else { Class::Policer }, rule(1));
+        return (by_load(f, s), rule(1));
     }
     let by_bucket = f.long_term >= 0.25 || s.very_tok || (s.clustered && (s.tok || s.pin));
     if (!s.high && by_bucket) || (s.very_tok && unexplained) {
@@ -220,7 +231,14 @@ fn cause(f: &Features, s: &Signs) -> (Class, Rule) {
         return (class, rule(4));
     }
     if s.independent && !s.tok && !s.pin {
-        return (Class::RandomLoss, rule(5));
+        // Chance does not choose its moments.
+        let chosen = s.at_top && s.rank_z >= 8.0;
+        let class = if chosen {
+            Class::BurstyLoss
+        } else {
+            Class::RandomLoss
+        };
+        return (class, rule(5));
     }
     if s.queue {
         // A queue that stands is no queue that overflows: then losses come at any length of it.
@@ -245,6 +263,18 @@ fn cause(f: &Features, s: &Signs) -> (Class, Rule) {
         return (Class::Policer, rule(8));
     }
     (Class::BurstyLoss, rule(9))
+}
+
+/// Losses that answer to the push are a full queue's or a bucket's; a bucket's come at any RTT.
+fn by_load(f: &Features, s: &Signs) -> Class {
+    let any_delay = f.rank.is_none_or(|rank| rank < 0.6);
+    if s.overflows {
+        depth(s)
+    } else if any_delay || s.very_tok {
+        Class::Policer
+    } else {
+        Class::BurstyLoss
+    }
 }
 
 /// Without the delay: the bucket, the kernel's own estimate, or nothing.

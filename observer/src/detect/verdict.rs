@@ -8,6 +8,9 @@ use super::rules::{self, Class, Rule, Signs};
 use super::words;
 use crate::event::FlowId;
 
+/// J from which a bucket's depth is told.
+const SURE_OF_DEPTH: f64 = 0.75;
+
 /// Whose verdict it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
@@ -131,7 +134,7 @@ impl Verdict {
                 let fit = signs.fit.filter(|_| signs.very_tok);
                 let rate = fit.map_or(f.goodput, |fit| fit.rate);
                 rate_bps = Some((rate * 8.0).round() as u64);
-                let known = fit.filter(|fit| fit.anchored);
+                let known = fit.filter(|fit| fit.anchored && fit.j >= SURE_OF_DEPTH);
                 depth_bytes = known.map(|fit| fit.depth.round() as u64);
             }
             Class::QueueShallow | Class::Queue | Class::QueueDeep => {
