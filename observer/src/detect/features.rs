@@ -3,10 +3,13 @@
 use super::clusters::{Clusters, clusters};
 use super::dose::{Cycle, Dose, dose};
 use super::packets::{Sent, sent};
+use super::rules::MIN_AFTER;
 use super::stats::{quantile, rank, sorted, spearman, variation};
 use super::tokens::{Fit, Packet, fit};
 use super::track::{Push, Track};
 
+/// Median ÷ 90th percentile of the delay beside drops, under which noise is in the latter.
+const SPREAD: f64 = 0.55;
 /// ACKs come in batches where the gaps between them are so many times what they should be; told from so many.
 const BATCHED: f64 = 2.5;
 const MIN_GAPS: usize = 20;
@@ -67,6 +70,18 @@ pub struct Features {
     pub delay_p95: Option<f64>,
     /// Rank correlation of the excess with what was in flight.
     pub own_queue: Option<f64>,
+}
+
+impl Features {
+    /// The delay of a full queue: nearly the highest beside drops, less of it where that is far above the middle.
+    pub fn depth_delay(&self) -> Option<f64> {
+        let (median, p90) = self.excess_median.zip(self.excess_p90)?;
+        Some(if median < SPREAD * p90 {
+            f64::midpoint(median, p90)
+        } else {
+            p90
+        })
+    }
 }
 
 /// Of what is remembered since `from_ns`. `None`: nothing was sent, or no RTT is known.
@@ -167,7 +182,11 @@ fn merged(found: &mut Features, busy: &[(&Track, Vec<Sent>)], whole: bool) {
     let seconds = end.saturating_sub(begin) as f64 / 1e9;
     if seconds > 4.0 * found.base_rtt && seconds > 0.0 {
         found.goodput = bytes as f64 / seconds;
-        found.fit = fit(&packets, found.goodput, whole);
+        // With fewer no rule asks.
+        let enough = found.losses_after >= MIN_AFTER;
+        found.fit = enough
+            .then(|| fit(&packets, found.goodput, whole))
+            .flatten();
     }
 }
 

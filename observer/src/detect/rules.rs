@@ -69,6 +69,10 @@ const MIN_ROUNDS: f64 = 20.0;
 const KAPPA: f64 = 0.15;
 /// … or so little that the noise of the RTT does not matter.
 const KAPPA_NONE: f64 = 0.1;
+/// More than links lose by themselves.
+const MUCH: f64 = 0.08;
+/// A bucket explains clustered drops beside a noisy RTT from this J.
+const CLUSTERED_J: f64 = 0.65;
 /// Median of the delay at a queue's drops ÷ their 90th percentile, at least.
 const TIGHT: f64 = 0.5;
 
@@ -147,7 +151,7 @@ impl Signs {
             rank,
             at_top,
             rank_z,
-            beta: f.excess_p90.map(|excess| excess / f.base_rtt),
+            beta: f.depth_delay().map(|delay| delay / f.base_rtt),
         }
     }
 
@@ -213,7 +217,8 @@ fn cause(f: &Features, s: &Signs) -> (Class, Rule) {
         return (by_load(f, s), rule(1));
     }
     let by_bucket = f.long_term >= 0.25 || s.very_tok || (s.clustered && (s.tok || s.pin));
-    if (!s.high && by_bucket) || (s.very_tok && unexplained) {
+    let fair = s.clustered && s.tok && s.fit.is_some_and(|fit| fit.j >= CLUSTERED_J);
+    if (!s.high && by_bucket) || (unexplained && (s.very_tok || fair)) {
         return (Class::Policer, rule(2));
     }
     let steady = f.pin.is_some_and(|(cv, _)| cv <= 0.15);
@@ -221,7 +226,11 @@ fn cause(f: &Features, s: &Signs) -> (Class, Rule) {
         return (Class::Policer, rule(3));
     }
     if answer == Answer::Independent {
-        let class = if s.independent {
+        // Many BBR flows keep a queue full all the time, and lose more than links do.
+        let full = s.overflows && f.flows > 1 && f.rate >= MUCH;
+        let class = if full {
+            queue()
+        } else if s.independent {
             Class::RandomLoss
         } else if s.queue && f.flows > 1 && f.rate >= 0.05 {
             queue()

@@ -50,8 +50,8 @@ const NARROW: i32 = 8;
 const LEAST_FRAMES: f64 = 3.0;
 /// Differences in J that mean nothing.
 const FLAT: f64 = 0.005;
-/// Levels are told apart to this part of the highest.
-const BINS: usize = 2048;
+/// Levels are told apart to such a part of the highest, less of few packets.
+const BINS: (usize, usize) = (128, 2048);
 
 /// Fits a bucket to `packets`; `goodput` is what got through in the lossy busy time, bytes per second; `fresh`: the
 /// first packet met a full bucket. `None`: nothing lost, nothing passed, or no rate.
@@ -67,7 +67,7 @@ pub fn fit(packets: &[Packet], goodput: f64, fresh: bool) -> Option<Fit> {
         packets,
         frame,
         levels: Vec::with_capacity(packets.len()),
-        bins: vec![(0, 0); BINS],
+        bins: vec![(0, 0); (packets.len() / 2).clamp(BINS.0, BINS.1)],
     };
     let few = packets.len().saturating_sub(MOST_COARSE);
     let (from, to, factor) = GRID;
@@ -210,7 +210,7 @@ impl Bucket<'_> {
             .iter()
             .map(|(level, _)| *level)
             .fold(0.0, f64::max);
-        let width = (top / (BINS - 1) as f64).max(1.0);
+        let width = (top / (self.bins.len() - 1) as f64).max(1.0);
         self.bins.fill((0, 0));
         for (level, lost) in &self.levels {
             let bin = &mut self.bins[(level / width) as usize];

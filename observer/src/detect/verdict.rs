@@ -141,7 +141,7 @@ impl Verdict {
                 let standing = f.delay_p95.map(|delay| delay / f.base_rtt);
                 buffer_bdp = signs.beta.or(standing);
                 depth_bytes = f
-                    .excess_p90
+                    .depth_delay()
                     .filter(|_| f.goodput > 0.0)
                     .map(|excess| (excess * f.goodput).round() as u64);
                 // What is lost without pushing.
