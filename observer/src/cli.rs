@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::tui::Place;
-pub use lab::{EmulatorChoice, LabArgs, LabCommand, LabRunArgs};
+pub use lab::{EmulatorChoice, LabArgs, LabCommand, LabMatrixArgs, LabRunArgs};
 pub use record::{ExportArgs, ExportFormat, ImportArgs, RecordArgs, ReplayArgs};
 pub use report::{CompareArgs, ReportArgs, ReportFormat};
 pub use trust::{CompletionsArgs, DoctorArgs, ManArgs, ServeArgs};
@@ -196,7 +196,7 @@ pub enum SourceChoice {
 }
 
 /// `10ms`, `1s`, `2m`; a bare number is seconds.
-fn duration(text: &str) -> Result<Duration, String> {
+pub fn duration(text: &str) -> Result<Duration, String> {
     let wrong =
         || format!("'{text}' is no duration: write 10ms, 1s or 2m (a bare number is seconds)");
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::{duration, positive_duration};
+use super::{ReportFormat, duration, positive_duration};
 use crate::lab::path::{Buffer, Policer, buffer, burst_share, policer, rate, share, size};
 
 #[derive(Debug, Args)]
@@ -19,6 +19,48 @@ pub struct LabArgs {
 pub enum LabCommand {
     /// One run over one path
     Run(Box<LabRunArgs>),
+    /// Algorithms × qdiscs × settings × paths × flows, each several times: a recording a run, and a table a path
+    Matrix(Box<LabMatrixArgs>),
+}
+
+#[derive(Debug, Args)]
+pub struct LabMatrixArgs {
+    /// One that comes with the program, or a file FILE.toml; left out = which there are
+    #[arg(value_name = "NAME|FILE")]
+    pub matrix: Option<String>,
+    /// Where recordings, results and tables go; what is there already is not run again. Left out = lab-NAME
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// How long each run sends, after --omit, instead of what the matrix says
+    #[arg(short = 't', long, value_name = "SECS", value_parser = positive_duration)]
+    pub time: Option<Duration>,
+    /// It sends this long before what the tables cover
+    #[arg(long, value_name = "SECS", value_parser = duration)]
+    pub omit: Option<Duration>,
+    /// How often each cell runs
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repetitions: Option<u32>,
+    /// Of the order, and of random loss: repetition N has this + N - 1
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Only these cells, by path, cc, qdisc, sysctl, flows; may be given more than once
+    #[arg(long, value_name = "KEY=V", value_parser = pair)]
+    pub only: Vec<(String, String)>,
+    /// As for `lab run`
+    #[arg(long, value_enum)]
+    pub emulator: Option<EmulatorChoice>,
+    /// How the tables are written to standard output; DIR gets text, markdown, csv and json
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub format: ReportFormat,
+    /// Print the commands of its runs, and run none
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Print the file of a matrix that comes with the program, to make another of it
+    #[arg(long, requires = "matrix")]
+    pub print: bool,
+    /// Begin anew where DIR has runs
+    #[arg(long)]
+    pub force: bool,
 }
 
 #[derive(Debug, Args)]
@@ -120,6 +162,23 @@ pub enum EmulatorChoice {
     Auto,
     Kernel,
     User,
+}
+
+impl EmulatorChoice {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Kernel => "kernel",
+            Self::User => "user",
+        }
+    }
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=');
+    let (key, value) = pair.ok_or_else(|| format!("'{text}' is no pair: write cc=bbr"))?;
+    Ok((key.to_owned(), value.to_owned()))
 }
 
 /// A path is not longer than this.

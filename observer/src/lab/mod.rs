@@ -8,6 +8,7 @@
 
 pub mod clock;
 pub mod emulator;
+pub mod matrix;
 pub mod namespaces;
 pub mod path;
 mod shell;

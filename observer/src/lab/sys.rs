@@ -60,6 +60,50 @@ pub fn packet_socket(device_index: u32) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
+/// Whatever comes in by the socket is stamped when it arrives, by the wall's clock.
+pub fn stamp_arrivals(socket: impl AsFd) -> io::Result<()> {
+    set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1i32)
+}
+
+/// Room for a stamp beside what is received, aligned as the kernel writes it.
+#[repr(C, align(8))]
+struct Beside([u8; 64]);
+
+/// What came in, without waiting: its whole length, also where the buffer is shorter, and when it arrived by the wall's clock
+/// (`None` = it bears no stamp).
+pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
+    let mut beside = Beside([0; 64]);
+    let mut part = libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    };
+    // SAFETY: all zeroes is a valid msghdr.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = beside.0.as_mut_ptr().cast();
+    message.msg_controllen = beside.0.len();
+    let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
+    // SAFETY: buffer and room outlive the call, and their lengths are told.
+    let length = unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &raw mut message, flags) };
+    let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
+    // SAFETY: the kernel has filled the message in.
+    let header = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };
+    if header.is_null() {
+        return Ok((length, None));
+    }
+    // SAFETY: a header that is not null lies within the room, and is aligned.
+    let (level, kind) = unsafe { ((*header).cmsg_level, (*header).cmsg_type) };
+    if (level, kind) != (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) {
+        return Ok((length, None));
+    }
+    // SAFETY: a timespec follows a header of this kind.
+    let time: libc::timespec = unsafe { std::ptr::read_unaligned(libc::CMSG_DATA(header).cast()) };
+    let ns = |part: i64| u64::try_from(part).unwrap_or(0);
+    let stamp = ns(time.tv_sec) * 1_000_000_000 + ns(time.tv_nsec);
+    Ok((length, Some(stamp)))
+}
+
 /// Frames that found no room in a packet socket since the last call.
 pub fn overrun(socket: impl AsFd) -> u64 {
     let mut statistics = libc::tpacket_stats {
@@ -105,10 +149,16 @@ pub fn set_window_clamp(socket: impl AsFd, bytes: u32) -> io::Result<()> {
 pub fn before_others() -> io::Result<()> {
     // SAFETY: all zeroes is a valid sched_param.
     let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
-    parameters.sched_priority = 1;
+    parameters.sched_priority = 10;
     // SAFETY: a structure that outlives the call; 0 = this thread.
-    checked(unsafe { libc::sched_setscheduler(0, libc::SCHED_RR, &raw const parameters) })
+    checked(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) })
         .map(|_| ())
+}
+
+/// Has the calling thread run before most others, where that is permitted.
+pub fn favoured() {
+    // SAFETY: no pointers; 0 = this thread, on Linux. Who may not runs as everybody.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -10) };
 }
 
 /// `struct ethtool_value`.

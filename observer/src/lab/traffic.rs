@@ -134,6 +134,7 @@ fn swallow(mut stream: TcpStream, rwnd_bytes: Option<u32>, stop: &AtomicBool, by
     if ready.is_err() {
         return;
     }
+    sys::favoured();
     let mut buffer = vec![0; READ];
     while !stop.load(Ordering::Relaxed) {
         match stream.read(&mut buffer) {
@@ -304,6 +305,7 @@ fn open(sender: &Sender, to: SocketAddr) -> Result<TcpStream, LabError> {
 
 /// Sends until told to stop: all the socket takes, or so much a second.
 fn fill(mut stream: TcpStream, rate_bps: Option<u64>, stop: &AtomicBool) {
+    sys::favoured();
     let block = vec![0x6f; WRITE];
     let begun = now_ns();
     let mut sent = 0u64;

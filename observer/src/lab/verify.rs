@@ -1,4 +1,5 @@
-//! Whether the path made is the path asked for: its round trip and its rate, measured by datagrams before the flows come.
+//! Whether the path made is the path asked for: its round trip and its rate, measured by datagrams before the flows come, by the
+//! kernel's stamps and before others' work, so that it is the path that is judged and not when these threads were let run.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,14 +7,18 @@ use std::time::Duration;
 
 use rustix::net::sockopt;
 
-use super::clock::now_ns;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::clock::{now_ns, wall_ahead_ns};
 use super::namespaces::Namespaces;
 use super::path::{FULL_FRAME, Path};
-use super::{LabError, Tried as _};
+use super::{LabError, Tried as _, sys};
 
 const PORT: u16 = 9;
 /// Datagrams whose round trip is measured; the least counts.
 const PINGS: u32 = 12;
+/// How long a thread waits before it looks whether it shall end.
+const LOOK: Duration = Duration::from_millis(20);
 /// How long the rate is measured.
 const FLOOD_NS: u64 = 400_000_000;
 /// Faster than the path by this.
@@ -87,13 +92,15 @@ pub fn measure(namespaces: &Namespaces, path: &Path) -> Result<Measured, LabErro
         .tried("cannot reach the receiver")?;
     sockopt::set_socket_recv_buffer_size_force(&there, 32 << 20)
         .tried("cannot enlarge a buffer")?;
-    let look = Some(Duration::from_millis(20));
-    there.set_read_timeout(look).tried("cannot set a timeout")?;
+    for socket in [&here, &there] {
+        sys::stamp_arrivals(socket).tried("cannot have datagrams stamped")?;
+    }
     let done = AtomicBool::new(false);
     let headers = HEADERS[usize::from(from.is_ipv6())];
     let rtt = std::thread::scope(|scope| {
-        scope.spawn(|| echo(&there, &done));
-        let rtt = ping(&here, path);
+        scope.spawn(|| echo(&there, SocketAddr::new(from, PORT), &done));
+        let pinging = scope.spawn(|| ping(&here, path));
+        let rtt = joined(pinging);
         done.store(true, Ordering::SeqCst);
         rtt
     })?;
@@ -107,11 +114,31 @@ pub fn measure(namespaces: &Namespaces, path: &Path) -> Result<Measured, LabErro
     Ok(Measured { rtt, rate_bps })
 }
 
-fn echo(socket: &UdpSocket, done: &AtomicBool) {
-    let mut buffer = [0; 64];
+fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
+    match thread.join() {
+        Ok(value) => value,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+/// Waits for a datagram at most so long: its length, and when it arrived by the monotonic clock.
+fn receive(socket: &UdpSocket, buffer: &mut [u8], patience: Duration) -> Option<(usize, u64)> {
+    let timeout = Timespec::try_from(patience).ok()?;
+    poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&timeout)).ok()?;
+    let (length, stamp) = sys::receive(socket, buffer).ok()?;
+    let arrived = stamp.map_or_else(now_ns, |stamp| stamp.saturating_sub(wall_ahead_ns()));
+    Some((length, arrived))
+}
+
+/// Sends back what comes, with how long it was here.
+fn echo(socket: &UdpSocket, to: SocketAddr, done: &AtomicBool) {
+    let _ = sys::before_others();
+    let mut buffer = [0; 12];
     while !done.load(Ordering::Relaxed) {
-        if let Ok((length, from)) = socket.recv_from(&mut buffer) {
-            let _ = socket.send_to(&buffer[..length], from);
+        if let Some((4, arrived)) = receive(socket, &mut buffer, LOOK) {
+            let stay = now_ns().saturating_sub(arrived);
+            buffer[4..].copy_from_slice(&stay.to_be_bytes());
+            let _ = socket.send_to(&buffer, to);
         }
     }
 }
@@ -119,9 +146,7 @@ fn echo(socket: &UdpSocket, done: &AtomicBool) {
 /// The least round trip of several.
 fn ping(socket: &UdpSocket, path: &Path) -> Result<Duration, LabError> {
     let wait = path.rtt * 2 + path.jitter + path.ack_batch + Duration::from_millis(500);
-    socket
-        .set_read_timeout(Some(wait))
-        .tried("cannot set a timeout")?;
+    let _ = sys::before_others();
     let mut least: Option<u64> = None;
     let mut lost = 0;
     for number in 0..PINGS {
@@ -129,17 +154,21 @@ fn ping(socket: &UdpSocket, path: &Path) -> Result<Duration, LabError> {
         socket
             .send(&number.to_be_bytes())
             .tried("cannot send a probe")?;
-        let mut answer = [0; 64];
+        let mut answer = [0; 12];
         loop {
-            match socket.recv(&mut answer) {
-                Ok(4) if answer[..4] == number.to_be_bytes() => {
-                    let took = now_ns() - begun;
+            let left = wait.saturating_sub(Duration::from_nanos(now_ns() - begun));
+            match receive(socket, &mut answer, left) {
+                Some((12, arrived)) if answer[..4] == number.to_be_bytes() => {
+                    let stay = answer[4..]
+                        .iter()
+                        .fold(0, |ns, byte| ns << 8 | u64::from(*byte));
+                    let took = arrived.saturating_sub(begun).saturating_sub(stay);
                     least = Some(least.map_or(took, |least| least.min(took)));
                     break;
                 }
                 // Of one that was given up.
-                Ok(_) => {}
-                Err(_) => {
+                Some(_) => {}
+                None => {
                     lost += 1;
                     break;
                 }
@@ -168,54 +197,14 @@ fn flood(
     let span_ns = FLOOD_NS.max((gap_ns * 40.0) as u64);
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let counting = scope.spawn(|| {
-            let mut buffer = vec![0; 2048];
-            let (mut first, mut last, mut frames) = (0, 0, 0u64);
-            loop {
-                match there.recv(&mut buffer) {
-                    Ok(length) if length + headers == FULL_FRAME as usize => {
-                        last = now_ns();
-                        if frames == 0 {
-                            first = last;
-                        }
-                        frames += 1;
-                    }
-                    // Nothing more is under way.
-                    Err(_) if done.load(Ordering::SeqCst) => return (first, last, frames),
-                    // What is left of the round trips; nothing for now.
-                    Ok(_) | Err(_) => {}
-                }
-            }
-        });
-        let begun = now_ns();
-        let mut sent = 0u64;
-        let mut failed = None;
-        while failed.is_none() {
-            let passed = now_ns() - begun;
-            if passed >= span_ns {
-                break;
-            }
-            // No more than a millisecond's at once.
-            let due = (passed as f64 / gap_ns) as u64 + 1;
-            while sent < due && failed.is_none() {
-                match here.send(&payload) {
-                    Ok(_) => sent += 1,
-                    Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => sent += 1,
-                    Err(error) => failed = Some(error),
-                }
-            }
-            std::thread::sleep(Duration::from_micros(200));
-        }
+        let counting = scope.spawn(|| count(there, headers, &done));
+        let sending = scope.spawn(|| send(here, &payload, gap_ns, span_ns));
+        let sent = joined(sending);
         let queue = path.limit_bytes() as f64 * 8.0 / path.rate_bps as f64;
         std::thread::sleep(Duration::from_secs_f64(queue.min(10.0)) + Duration::from_millis(20));
         done.store(true, Ordering::SeqCst);
-        let (first, last, frames) = match counting.join() {
-            Ok(counted) => counted,
-            Err(panic) => std::panic::resume_unwind(panic),
-        };
-        if let Some(error) = failed {
-            return Err(LabError::System("cannot send a probe", error));
-        }
+        let (first, last, frames) = joined(counting);
+        let sent = sent.map_err(|error| LabError::System("cannot send a probe", error))?;
         if frames < 8 || last <= first {
             return Err(LabError::NotHeld(format!(
                 "{frames} of {sent} probes came through"
@@ -223,6 +212,53 @@ fn flood(
         }
         Ok((frames - 1) as f64 * FULL_FRAME as f64 * 8e9 / (last - first) as f64)
     })
+}
+
+/// Sends at a pace; how many.
+fn send(here: &UdpSocket, payload: &[u8], gap_ns: f64, span_ns: u64) -> std::io::Result<u64> {
+    let _ = sys::before_others();
+    let begun = now_ns();
+    let mut sent = 0u64;
+    loop {
+        let passed = now_ns() - begun;
+        if passed >= span_ns {
+            return Ok(sent);
+        }
+        let due = (passed as f64 / gap_ns) as u64 + 1;
+        while sent < due {
+            match here.send(payload) {
+                Ok(_) => {}
+                // Lost on the way out: more than the path carries in any case.
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {}
+                Err(error) => return Err(error),
+            }
+            sent += 1;
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+/// When the first and the last full datagram arrived, and how many.
+fn count(there: &UdpSocket, headers: usize, done: &AtomicBool) -> (u64, u64, u64) {
+    let _ = sys::before_others();
+    let mut buffer = vec![0; 2048];
+    let (mut first, mut last, mut frames) = (0, 0, 0u64);
+    loop {
+        match receive(there, &mut buffer, LOOK) {
+            Some((length, arrived)) if length + headers == FULL_FRAME as usize => {
+                last = arrived;
+                if frames == 0 {
+                    first = last;
+                }
+                frames += 1;
+            }
+            // What is left of the round trips.
+            Some(_) => {}
+            // Nothing more is under way.
+            None if done.load(Ordering::SeqCst) => return (first, last, frames),
+            None => {}
+        }
+    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,9 @@ use crate::lab::path::{Path, rate_word};
 use crate::lab::verify::Measured;
 use crate::units::{ms, percent};
 
+/// More late packets than this are too many.
+const LATE_SHARE: f64 = 0.01;
+
 /// The path made.
 pub fn path(path: &Path, emulator: &dyn Emulator, measured: &Measured) -> String {
     let rtt = measured.rtt.as_secs_f64() * 1e3;
@@ -56,17 +59,31 @@ pub fn truth(path: &Path, counts: &Counts, received: Option<(u64, Duration)>) ->
         let mbps = bytes as f64 * 8.0 / span / 1e6;
         lines.push(format!("truth: received {mbps:.2} Mbit/s over {span:.1} s"));
     }
+    lines
+}
+
+/// What the machine did not do as it was asked, in a sentence each.
+pub fn remarks(path: &Path, counts: &Counts) -> Vec<String> {
+    let offered = counts.offered_packets;
+    let mut remarks = Vec::new();
     if counts.overrun > 0 {
-        lines.push(format!(
-            "observer: this machine was too slow for the path: {} packets were lost to nobody's account",
+        remarks.push(format!(
+            "this machine was too slow for the path: {} packets were lost to nobody's account",
             counts.overrun
         ));
     }
-    let late = counts.late.unwrap_or(0);
-    if late as f64 > offered as f64 * 0.01 {
-        lines.push(format!(
-            "observer: this machine was too slow for the path: {late} packets left more than 1 ms late, the last of them {} ms",
-            ms(counts.latest_us)
+    let bound = late_bound_us(path);
+    let late = counts.late.share_over(bound);
+    if late > LATE_SHARE {
+        let at = |quantile| ms(counts.late.quantile_us(quantile).unwrap_or(0));
+        remarks.push(format!(
+            "this machine could not hold the path: {} of the packets left more than {} ms late (half {} ms, one in a hundred {} ms, \
+             the last of them {} ms)",
+            percent(late),
+            ms(bound),
+            at(0.5),
+            at(0.99),
+            ms(counts.late.max_us().unwrap_or(0)),
         ));
     }
     // Four standard deviations of a binomial count.
@@ -76,11 +93,19 @@ pub fn truth(path: &Path, counts: &Counts, received: Option<(u64, Duration)>) ->
         && !path.ecn
         && (*random as f64 - expected).abs() > error
     {
-        lines.push(format!(
-            "observer: {random} packets were lost at random where {expected:.0} ± {error:.0} were to be"
+        remarks.push(format!(
+            "{random} packets were lost at random where {expected:.0} ± {error:.0} were to be"
         ));
     }
-    lines
+    remarks
+}
+
+/// Packets that leave later than this change what a sender does: a quarter of what a full queue takes, or of the round trip where
+/// that is less.
+fn late_bound_us(path: &Path) -> u64 {
+    let queue_us = path.limit_bytes() as f64 * 8e6 / path.rate_bps as f64;
+    let least = queue_us.min(path.rtt.as_micros() as f64) / 4.0;
+    (least as u64).max(1000)
 }
 
 #[cfg(test)]
@@ -116,11 +141,19 @@ mod tests {
             ["truth: 10000 packets toward the receiver; lost: random 100 (1.00%)"]
         );
         counts.lost.insert("random", 200);
-        (counts.overrun, counts.late, counts.latest_us) = (3, Some(500), 7000);
-        let lines = truth(&path(), &counts, None);
-        assert_eq!(lines.len(), 4, "{lines:?}");
+        assert_eq!(remarks(&path(), &Counts::default()), Vec::<String>::new());
+        counts.overrun = 3;
+        for late in [100, 100, 20_000] {
+            counts.late.add(late * 1000);
+        }
+        let lines = remarks(&path(), &counts);
+        assert_eq!(lines.len(), 3, "{lines:?}");
         assert!(
-            lines[3].contains("200 packets were lost at random where 100 ± 41"),
+            lines[1].contains("33.3% of the packets left more than 10.0 ms late"),
+            "{lines:?}"
+        );
+        assert!(
+            lines[2].contains("200 packets were lost at random where 100 ± 41"),
             "{lines:?}"
         );
     }

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Failure;
 use super::command;
-use super::{Failure, sender};
+use super::run::sender;
 use crate::cli::LabRunArgs;
 use crate::lab::LabError;
 use crate::lab::clock::now_ns;

@@ -1,5 +1,6 @@
 //! What makes the path, behind one seam: the kernel's own qdiscs where it has them, else a relay of ours.
 
+mod answers;
 pub mod cells;
 mod frame;
 mod kernel;

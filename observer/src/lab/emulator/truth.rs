@@ -18,16 +18,75 @@ pub struct Counts {
     pub marked: Option<u64>,
     /// Packets the emulator itself lost, because the machine was too slow.
     pub overrun: u64,
-    /// Packets that left more than a millisecond late; `None` = not measured.
-    pub late: Option<u64>,
-    /// The latest of them.
-    pub latest_us: u64,
+    /// How late packets left, of both directions; empty = not measured.
+    pub late: Lateness,
 }
 
 impl Counts {
     pub fn total_lost(&self) -> u64 {
         self.lost.values().sum()
     }
+}
+
+/// How late packets left after they were due: a histogram in steps of a sixteenth.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lateness {
+    steps: Vec<u64>,
+    total: u64,
+    max_us: u64,
+}
+
+/// Below this a step is a microsecond.
+const FINE_US: u64 = 32;
+
+impl Lateness {
+    pub fn add(&mut self, us: u64) {
+        let step = step(us);
+        if step >= self.steps.len() {
+            self.steps.resize(step + 1, 0);
+        }
+        self.steps[step] += 1;
+        self.total += 1;
+        self.max_us = self.max_us.max(us);
+    }
+
+    /// Not more than a sixteenth above it; `None` = nothing left.
+    pub fn quantile_us(&self, quantile: f64) -> Option<u64> {
+        let place = ((self.total as f64 * quantile).ceil() as u64).clamp(1, self.total.max(1));
+        let mut seen = 0;
+        let step = self.steps.iter().position(|count| {
+            seen += count;
+            seen >= place
+        })?;
+        Some(highest(step).min(self.max_us))
+    }
+
+    pub fn max_us(&self) -> Option<u64> {
+        (self.total > 0).then_some(self.max_us)
+    }
+
+    /// The share of packets that left later than `us`.
+    pub fn share_over(&self, us: u64) -> f64 {
+        let over: u64 = self.steps.iter().skip(step(us) + 1).sum();
+        match self.total {
+            0 => 0.0,
+            total => over as f64 / total as f64,
+        }
+    }
+}
+
+fn step(us: u64) -> usize {
+    let shift = (u64::BITS - (us / FINE_US).leading_zeros()) as usize;
+    shift * 16 + (us >> shift) as usize
+}
+
+/// What is in the step at most.
+fn highest(step: usize) -> u64 {
+    if step < FINE_US as usize {
+        return step as u64;
+    }
+    let shift = step / 16 - 1;
+    ((step % 16 + 17) as u64).wrapping_shl(shift as u32) - 1
 }
 
 /// A lost packet.
@@ -73,6 +132,31 @@ pub fn write(out: &mut impl Write, drops: &[Drop]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn quantiles_of_lateness() {
+        let mut late = Lateness::default();
+        assert_eq!((late.quantile_us(0.99), late.max_us()), (None, None));
+        for us in 0..1000 {
+            late.add(us);
+        }
+        for (quantile, exact) in [(0.01, 9), (0.5, 499), (0.99, 989), (1.0, 999)] {
+            let told = late.quantile_us(quantile).unwrap();
+            assert!(
+                told >= exact && told <= exact + exact / 16,
+                "{quantile}: {told}"
+            );
+        }
+        assert!((late.share_over(500) - 0.499).abs() < 0.04);
+        assert!(late.share_over(2000) == 0.0);
+        late.add(u64::MAX);
+        assert_eq!(late.max_us(), Some(u64::MAX));
+        for us in [0, 1, 31, 32, 33, 63, 64, 1023, 1024, 1 << 40] {
+            let top = highest(step(us));
+            assert!(top >= us && top <= us + us / 16, "{us}: {top}");
+            assert!(step(top + 1) == step(us) + 1, "{us}: {top}");
+        }
+    }
 
     #[test]
     fn a_lost_packet_is_a_line() {

@@ -1,5 +1,9 @@
 //! A relay between the router's two devices, in a thread of this process: frames come in by packet sockets, the cells say
 //! when each leaves or why it is lost, and it leaves then.
+//!
+//! What happens to a frame is computed from when it arrived, which the kernel has stamped, not from when the thread ran. And
+//! what answers a frame that left late is dated back by as much (`Answers`): a thread that was kept away sends several frames at
+//! once, whose answers come at once, but would not have.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -9,12 +13,13 @@ use std::thread::JoinHandle;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
+use rustix::net::{SendFlags, send, sockopt};
 
+use super::answers::Answers;
 use super::cells::{Back, Cause, Fate, Forward};
 use super::truth::{Counts, Drop as Lost};
 use super::{Emulator, Kind, frame};
-use crate::lab::clock::now_ns;
+use crate::lab::clock::{now_ns, wall_ahead_ns};
 use crate::lab::namespaces::{Namespaces, ROUTER_TO_RECEIVER, ROUTER_TO_SENDER};
 use crate::lab::path::Path;
 use crate::lab::{LabError, Tried as _, sys};
@@ -25,8 +30,6 @@ const TURN: usize = 64;
 const SOCKET_BYTES: usize = 64 << 20;
 /// Longer frames than this are not made where offloads are off; they would be cut, and are lost with a count instead.
 const FRAME_BYTES: usize = 65_536;
-/// A packet is late from here on, ns.
-const LATE_NS: u64 = 1_000_000;
 /// How long the thread sleeps at most before it looks whether it shall end.
 const LOOK_NS: u64 = 50_000_000;
 /// Lost packets that are kept one by one: more are counted only.
@@ -35,6 +38,8 @@ const LOG: usize = 2_000_000;
 /// The thread, told to end when dropped.
 pub struct Relay {
     shared: Arc<Shared>,
+    /// Whether the kernel lets the thread run before others.
+    before_others: bool,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -63,6 +68,7 @@ impl Relay {
                 let socket = sys::packet_socket(index).tried("cannot open a packet socket")?;
                 sockopt::set_socket_recv_buffer_size_force(&socket, SOCKET_BYTES)
                     .tried("cannot enlarge a packet socket")?;
+                sys::stamp_arrivals(&socket).tried("cannot have frames stamped")?;
                 Ok(socket)
             };
             Ok::<_, LabError>((open(ROUTER_TO_SENDER)?, open(ROUTER_TO_RECEIVER)?))
@@ -78,12 +84,18 @@ impl Relay {
             spare: Vec::new(),
             overrun_due_ns: 0,
         };
+        let (tell, told) = std::sync::mpsc::channel();
         let thread = std::thread::Builder::new()
             .name("observer-lab-relay".to_owned())
-            .spawn(move || work.run())
+            .spawn(move || {
+                // It has its namesake's end: nobody waits for more than this.
+                let _ = tell.send(sys::before_others().is_ok());
+                work.run();
+            })
             .tried("cannot start the relay's thread")?;
         Ok(Self {
             shared,
+            before_others: told.recv().unwrap_or(false),
             thread: Some(thread),
         })
     }
@@ -105,7 +117,12 @@ impl Emulator for Relay {
     }
 
     fn description(&self) -> String {
-        "a relay in user space on the router, with a log of every loss".to_owned()
+        let priority = if self.before_others {
+            "a real-time priority"
+        } else {
+            "an ordinary priority (no right to another)"
+        };
+        format!("a relay in user space on the router at {priority}, with a log of every loss")
     }
 
     fn begin(&mut self) -> Result<(), LabError> {
@@ -154,6 +171,8 @@ impl Drop for Relay {
 struct Way {
     socket: OwnedFd,
     travelling: VecDeque<(u64, Vec<u8>)>,
+    /// To what comes in here.
+    answers: Answers,
 }
 
 impl Way {
@@ -161,6 +180,7 @@ impl Way {
         Self {
             socket,
             travelling: VecDeque::new(),
+            answers: Answers::default(),
         }
     }
 }
@@ -178,8 +198,6 @@ struct Work {
 
 impl Work {
     fn run(&mut self) {
-        // Where it is not permitted, lateness is what is counted below.
-        let _ = sys::before_others();
         while !self.shared.stop.load(Ordering::Relaxed) {
             if let Err(error) = self.turn() {
                 lock(&self.shared).failed = Some(error.into());
@@ -207,8 +225,8 @@ impl Work {
             spare,
             ..
         } = self;
-        release(&mut forward.travelling, &back.socket, spare, &mut account)?;
-        release(&mut back.travelling, &forward.socket, spare, &mut account)?;
+        release(forward, back, spare, &mut account)?;
+        release(back, forward, spare, &mut account)?;
         let now = now_ns();
         if now >= self.overrun_due_ns {
             self.overrun_due_ns = now + LOOK_NS;
@@ -240,11 +258,12 @@ impl Work {
     }
 
     fn take_forward(&mut self, account: &mut Account) -> Result<(), Errno> {
+        let ahead_ns = wall_ahead_ns();
         for _ in 0..TURN {
-            let Some(length) = take(&self.forward.socket, &mut self.buffer, account)? else {
+            let taken = take(&mut self.forward, &mut self.buffer, ahead_ns, account)?;
+            let Some((length, now)) = taken else {
                 return Ok(());
             };
-            let now = now_ns();
             let frame = &mut self.buffer[..length];
             if !frame::is_ip(frame) {
                 let copy = copied(frame, &mut self.spare);
@@ -271,11 +290,13 @@ impl Work {
     }
 
     fn take_back(&mut self, account: &mut Account) -> Result<(), Errno> {
+        let ahead_ns = wall_ahead_ns();
         for _ in 0..TURN {
-            let Some(length) = take(&self.back.socket, &mut self.buffer, account)? else {
+            let taken = take(&mut self.back, &mut self.buffer, ahead_ns, account)?;
+            let Some((length, now)) = taken else {
                 return Ok(());
             };
-            let due = self.behind.offer(now_ns());
+            let due = self.behind.offer(now);
             let copy = copied(&self.buffer[..length], &mut self.spare);
             self.back.travelling.push_back((due, copy));
         }
@@ -295,21 +316,31 @@ fn lose(account: &mut Account, time_ns: u64, cause: Cause, frame: &[u8]) {
     }
 }
 
-/// A frame's length; `None` = there is none now.
+/// A frame's length and when it arrived, to the clock of the path; `None` = there is none now.
 fn take(
-    socket: &OwnedFd,
+    way: &mut Way,
     buffer: &mut [u8],
+    wall_ahead_ns: u64,
     account: &mut Account,
-) -> Result<Option<usize>, Errno> {
+) -> Result<Option<(usize, u64)>, Errno> {
     loop {
-        match recv(socket, &mut *buffer, RecvFlags::DONTWAIT | RecvFlags::TRUNC) {
-            Ok((_, length)) if length <= buffer.len() => return Ok(Some(length)),
-            Ok(_) => account.counts.overrun += 1,
-            // Without a device nothing comes, either.
-            Err(Errno::AGAIN | Errno::NETDOWN) => return Ok(None),
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error),
+        let (length, stamp) = match sys::receive(&way.socket, buffer) {
+            Ok(taken) => taken,
+            Err(error) => match Errno::from_io_error(&error) {
+                // Without a device nothing comes, either.
+                Some(Errno::AGAIN | Errno::NETDOWN) => return Ok(None),
+                Some(Errno::INTR) => continue,
+                other => return Err(other.unwrap_or(Errno::IO)),
+            },
+        };
+        if length > buffer.len() {
+            account.counts.overrun += 1;
+            continue;
         }
+        let now = now_ns();
+        // A clock that was set meanwhile makes no frame come from the future.
+        let arrived = stamp.map_or(now, |stamp| stamp.saturating_sub(wall_ahead_ns).min(now));
+        return Ok(Some((length, way.answers.date(arrived))));
     }
 }
 
@@ -321,25 +352,25 @@ fn copied(frame: &[u8], spare: &mut Vec<Vec<u8>>) -> Vec<u8> {
     copy
 }
 
-/// Sends what is due.
+/// Sends what is due out by the device where answers to it come in.
 fn release(
-    travelling: &mut VecDeque<(u64, Vec<u8>)>,
-    to: &OwnedFd,
+    from: &mut Way,
+    to: &mut Way,
     spare: &mut Vec<Vec<u8>>,
     account: &mut Account,
 ) -> Result<(), Errno> {
-    while let Some((due, _)) = travelling.front() {
+    while let Some((due, _)) = from.travelling.front() {
         let now = now_ns();
         let Some(late) = now.checked_sub(*due) else {
             break;
         };
-        let counts = &mut account.counts;
-        *counts.late.get_or_insert(0) += u64::from(late > LATE_NS);
-        counts.latest_us = counts.latest_us.max(late / 1000);
-        let Some((_, frame)) = travelling.pop_front() else {
+        let Some((_, frame)) = from.travelling.pop_front() else {
             break;
         };
-        match send(to, &frame, SendFlags::DONTWAIT) {
+        let counts = &mut account.counts;
+        counts.late.add(late / 1000);
+        to.answers.left(now, late);
+        match send(&to.socket, &frame, SendFlags::DONTWAIT) {
             Ok(_) => {}
             // No room where there is no queue of ours: the machine's limit, not the path's.
             Err(Errno::NOBUFS | Errno::AGAIN | Errno::NETDOWN) => counts.overrun += 1,
