@@ -349,6 +349,81 @@ fn another_sender_is_recorded_and_its_status_is_ours() {
 }
 
 #[test]
+fn a_matrix_runs_what_is_there_tells_what_is_not_and_goes_on_where_it_was_left() {
+    needs!("ip", "tc");
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("own.toml");
+    let words = r#"
+        repetitions = 1
+        time = "1s"
+        cc = ["cubic", "nosuch"]
+        [[path]]
+        name = "short"
+        cause = "none"
+        rate = "10mbit"
+        rtt = "10ms"
+    "#;
+    std::fs::write(&file, words).unwrap();
+    let out = dir.path().join("out");
+    let matrix = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_observer"));
+        command
+            .args(["lab", "matrix"])
+            .arg(&file)
+            .arg("-o")
+            .arg(&out);
+        command.args(["--emulator", "user"]).args(arguments);
+        command.output().unwrap()
+    };
+    let Some(first) = able(matrix(&["--format", "json"])) else {
+        return;
+    };
+    assert!(first.status.success(), "{}", text_of(&first));
+    let lines: Vec<serde_json::Value> = text(&first.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(lines[0]["matrix"], "own");
+    let cell = |cc: &str| lines.iter().find(|line| line["cc"] == cc).unwrap();
+    assert_eq!(
+        (&cell("cubic")["rank"], &cell("cubic")["runs"]),
+        (&1.into(), &1.into())
+    );
+    assert!(cell("cubic")["received_bps"]["mean"].as_f64().unwrap() > 0.0);
+    assert!(cell("nosuch")["rank"].is_null());
+    let remark = cell("nosuch")["remarks"][0].as_str().unwrap();
+    assert!(
+        remark.contains("no congestion control «nosuch»"),
+        "{remark}"
+    );
+    for ending in ["txt", "md", "csv", "jsonl"] {
+        let table = std::fs::read_to_string(out.join(format!("table.{ending}"))).unwrap();
+        assert!(table.contains("nosuch"), "{table}");
+    }
+    // What is there does not run again; one more repetition does.
+    let recording = out.join("short,cubic,none,default,1,r1.mcap");
+    let made = std::fs::metadata(&recording).unwrap().modified().unwrap();
+    let Some(second) = able(matrix(&["--repetitions", "2", "--only", "cc=cubic"])) else {
+        return;
+    };
+    assert!(second.status.success(), "{}", text_of(&second));
+    assert!(text(&second.stderr).contains("1 of 2 runs are there already"));
+    assert_eq!(
+        std::fs::metadata(&recording).unwrap().modified().unwrap(),
+        made
+    );
+    assert!(out.join("short,cubic,none,default,1,r2.mcap").exists());
+    // Other flags are another matrix.
+    let other = matrix(&["-t", "2"]);
+    assert_eq!(other.status.code(), Some(2), "{}", text_of(&other));
+}
+
+fn text_of(output: &Output) -> String {
+    text(&output.stdout) + &text(&output.stderr)
+}
+
+#[test]
 fn whatever_ends_it_nothing_stays_and_a_neighbour_goes_on() {
     needs!("ip", "tc");
     let _alone = alone();

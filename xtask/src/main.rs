@@ -6,6 +6,7 @@ mod checkout;
 mod checks;
 mod dist;
 mod kernel;
+mod lab;
 mod linker;
 mod machine;
 mod object;
@@ -59,6 +60,14 @@ enum Command {
         #[arg(last = true)]
         args: Vec<OsString>,
     },
+    /// Run the lab's matrices, all of them where none is named (hours), or `leak`: whether a hundred runs leave anything behind
+    Lab {
+        /// clean, shallow, lossy, long, qdisc-sysctl, verdicts, a file FILE.toml; or leak
+        what: Vec<String>,
+        /// For `observer lab matrix`
+        #[arg(last = true)]
+        args: Vec<OsString>,
+    },
     /// Make what is shipped, in target/dist: a static binary with man pages and completions, a Debian package, checksums
     Dist,
     /// Everything a change has to pass: format, lints, dependency policy, then `test`
@@ -102,6 +111,7 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
             Err(binary::start(&machine, &binary, &args))
         }
         Command::Bench { what, args } => bench::run(&checkout, &machine, what, &args),
+        Command::Lab { what, args } => lab::run(&checkout, &machine, &what, &args),
         Command::Dist => dist::make(&checkout, &machine),
         Command::Test => suite::run(&checkout, &machine, Vec::new()),
         Command::Ci => {

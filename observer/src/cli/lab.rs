@@ -136,6 +136,9 @@ pub struct LabRunArgs {
     /// It sends this long before what the report covers
     #[arg(long, value_name = "SECS", default_value = "0", value_parser = duration, help_heading = "Run")]
     pub omit: Duration,
+    /// The dashboard over the run; q ends both. What CMD writes is not shown
+    #[arg(long, help_heading = "Run")]
+    pub watch: bool,
     /// Keep the recording
     #[arg(short, long, value_name = "FILE", help_heading = "Run")]
     pub output: Option<PathBuf>,

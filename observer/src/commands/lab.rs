@@ -9,10 +9,11 @@ mod work;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::outfile::OutFile;
-use super::{Failure, output, record, report};
+use super::{Failure, live, output, record, report};
 use crate::cli::{Common, LabArgs, LabCommand, LabRunArgs, ReportArgs, ReportFormat};
 use crate::lab::LabError;
 use crate::lab::emulator::truth;
+use record::Telling;
 
 pub async fn run(common: &Common, args: &LabArgs) -> Result<(), Failure> {
     if common.netns.is_some() || common.dev.is_some() || common.script.is_some() {
@@ -67,6 +68,11 @@ impl Ends {
 
 /// A run, the truth of it, and the report of what was recorded.
 async fn one(common: &Common, args: &LabRunArgs) -> Result<(), Failure> {
+    if args.watch && !crate::tui::is_terminal() {
+        return Err(Failure::Usage(
+            "--watch needs a terminal: without it the run says what it is doing".to_owned(),
+        ));
+    }
     let program = match args.command.first() {
         Some(program) => Some(record::child::find(program)?),
         None => None,
@@ -76,7 +82,20 @@ async fn one(common: &Common, args: &LabRunArgs) -> Result<(), Failure> {
         None => None,
     };
     let mut ends = Ends::new()?;
-    let done = run::carry_out(common, args, &mut ends, program, &mut output::message).await?;
+    let telling = if args.watch {
+        Telling::Dashboard(Box::new(live::settings(common)?))
+    } else {
+        Telling::Line
+    };
+    let done = run::carry_out(
+        common,
+        args,
+        &mut ends,
+        program,
+        telling,
+        &mut output::message,
+    )
+    .await?;
     if let (Some(out), Some(losses)) = (&mut truth_out, &done.losses) {
         truth::write(out, losses)?;
     }

@@ -6,6 +6,7 @@ mod gate;
 mod present;
 mod progress;
 mod sink;
+mod whilst;
 
 use std::path::Path;
 use std::time::Duration;
@@ -23,6 +24,7 @@ use crate::units::Mono;
 use child::{Child, Ended};
 use progress::Progress;
 use sink::Sink;
+pub(super) use whilst::{Telling, whilst};
 
 /// Runs until `-t`, Ctrl-C, SIGTERM, or the end of the command.
 pub async fn run(common: &Common, args: &RecordArgs) -> Result<(), Failure> {
@@ -65,56 +67,6 @@ pub async fn run(common: &Common, args: &RecordArgs) -> Result<(), Failure> {
     drop(source);
     result?;
     recording.finish(common.strict, child, status).await
-}
-
-/// Records while `work` runs: it begins when the hooks are on and ends the recording when it is over, after a last look
-/// at all flows; Ctrl-C and SIGTERM end both, also where they came before this was called. What was seen, and what the work
-/// came to; the file is whole in any case.
-pub(super) async fn whilst<W, T>(
-    common: &Common,
-    args: &RecordArgs,
-    stops: &mut Stops,
-    work: impl FnOnce() -> W,
-) -> Result<(Model, T), Failure>
-where
-    W: Future<Output = Result<T, Failure>>,
-{
-    let choice = choose::Choice::new(common, &args.filter.filter)?;
-    let mut target = target(common, args);
-    Files::check(&target)?;
-    let mut source = choose::source(common, &choice, true)?;
-    describe(&mut target.environment, source.info());
-    let mut recording = Recording::new(args, choice, target, source.stopper())?;
-    // There is one namespace here, of ours.
-    recording.elsewhere_told = true;
-    let mut work = std::pin::pin!(async { work().await });
-    let (mut begun, mut came_to) = (false, None);
-    let result = loop {
-        let batch = tokio::select! {
-            batch = source.next() => batch.map_err(|error| Failure::Failed(error.into()))?,
-            result = &mut work, if begun && came_to.is_none() => {
-                came_to = Some(result);
-                recording.stop();
-                continue;
-            }
-            _ = stops.next() => {
-                came_to.get_or_insert(Err(Failure::Interrupted));
-                recording.stop();
-                continue;
-            }
-        };
-        let Some(batch) = batch else { break Ok(()) };
-        if let Err(error) = recording.batch(&batch) {
-            break Err(error);
-        }
-        begun = true;
-    };
-    recording.stop();
-    drop(source);
-    result?;
-    let model = recording.close()?;
-    let came_to = came_to.unwrap_or(Err(Failure::Interrupted))?;
-    Ok((model, came_to))
 }
 
 /// When the command is over; never, where there is none.

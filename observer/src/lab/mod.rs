@@ -26,9 +26,9 @@ pub enum LabError {
     Unsupported(String),
     #[error("{command}: {message}")]
     Command { command: String, message: String },
-    #[error("{0}: {1}")]
+    #[error("{0}")]
     File(PathBuf, #[source] std::io::Error),
-    #[error("{0}: {1}")]
+    #[error("{0}")]
     System(&'static str, #[source] std::io::Error),
     /// The path made is not the path asked for.
     #[error(

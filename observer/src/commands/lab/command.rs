@@ -76,13 +76,18 @@ fn listens() -> bool {
 }
 
 /// Runs a command in the sender's namespace to its end; its status as a shell has it. What is left of it goes with the
-/// namespace.
+/// namespace. `quiet`: somebody else has the terminal.
 pub async fn run(
     namespaces: &Namespaces,
     program: &Path,
     arguments: &[OsString],
+    quiet: bool,
 ) -> Result<u8, Failure> {
-    let mut child = inside(namespaces.sender())
+    let mut command = inside(namespaces.sender());
+    if quiet {
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+    }
+    let mut child = command
         .arg(program)
         .args(arguments)
         .env(

@@ -15,6 +15,7 @@ use clap::Parser;
 use super::run::{Done, carry_out};
 use super::{Ends, Failure, output};
 use crate::cli::{Common, LabMatrixArgs, LabRunArgs};
+use crate::commands::record::Telling;
 use crate::lab::clock::now_ns;
 use crate::lab::matrix::{Matrix, Run, SHIPPED, Shipped, Wrong};
 use crate::units::escape;
@@ -108,10 +109,10 @@ fn matrix(wanted: &str, args: &LabMatrixArgs) -> Result<Matrix, Failure> {
         None => return Err(unknown(wanted)),
     };
     if let Some(time) = args.time {
-        matrix.time = format!("{}ms", time.as_millis());
+        matrix.time = word(time);
     }
     if let Some(omit) = args.omit {
-        matrix.omit = format!("{}ms", omit.as_millis());
+        matrix.omit = word(omit);
     }
     if let Some(repetitions) = args.repetitions {
         matrix.repetitions = repetitions;
@@ -121,6 +122,14 @@ fn matrix(wanted: &str, args: &LabMatrixArgs) -> Result<Matrix, Failure> {
     }
     matrix.only(&args.only)?;
     Ok(matrix)
+}
+
+/// A duration as flags take it.
+fn word(time: Duration) -> String {
+    match time.subsec_millis() {
+        0 => format!("{}s", time.as_secs()),
+        _ => format!("{}ms", time.as_millis()),
+    }
 }
 
 /// What `lab run` is told for it, but where to write.
@@ -249,11 +258,7 @@ async fn carry_out_all(
         words.output = Some(dir.join(&recording));
         // What an interrupted run left is no run.
         words.force = true;
-        let mut said = Vec::new();
-        let done = carry_out(common, &words, ends, None, &mut |text| {
-            said.push(text.to_owned())
-        })
-        .await;
+        let done = carry_out(common, &words, ends, None, Telling::Quiet, &mut |_| {}).await;
         let mut result = RunResult::new(stem, run.repetition, cell, arguments(matrix, run, args));
         match done {
             Ok(done) => {
@@ -421,6 +426,8 @@ mod tests {
             "'net.ipv4.tcp_wmem=1 2 3'"
         );
         assert_eq!(quoted("--rate"), "--rate");
+        assert_eq!(word(Duration::from_secs(8)), "8s");
+        assert_eq!(word(Duration::from_millis(1500)), "1500ms");
         assert_eq!(quoted("a'b"), r"'a'\''b'");
     }
 }

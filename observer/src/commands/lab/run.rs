@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::work::{Outcome, Work};
 use super::{Ends, Failure, summary};
 use crate::cli::{Common, EmulatorChoice, FilterArgs, LabRunArgs, RecordArgs};
-use crate::commands::record;
+use crate::commands::record::{self, Telling};
 use crate::lab::emulator::truth::{self, Counts};
 use crate::lab::emulator::{self, Emulator, Kind};
 use crate::lab::namespaces::{Namespaces, Settings};
@@ -57,6 +57,7 @@ pub async fn carry_out(
     args: &LabRunArgs,
     ends: &mut Ends,
     program: Option<PathBuf>,
+    telling: Telling,
     say: &mut dyn FnMut(&str),
 ) -> Result<Done, Failure> {
     let path = path(args);
@@ -85,7 +86,7 @@ pub async fn carry_out(
         program,
     };
     let recorded = tokio::select! {
-        recorded = record::whilst(&inside, &record_args, &mut ends.stops, || work.run()) => recorded,
+        recorded = record::whilst(&inside, &record_args, &mut ends.stops, telling, || work.run()) => recorded,
         _ = ends.hangup.recv() => Err(Failure::Interrupted),
     };
     let (model, outcome) = recorded?;

@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(remarks(&path(), &Counts::default()), Vec::<String>::new());
         counts.overrun = 3;
         for late in [100, 100, 20_000] {
-            counts.late.add(late * 1000);
+            counts.late.add(late);
         }
         let lines = remarks(&path(), &counts);
         assert_eq!(lines.len(), 3, "{lines:?}");

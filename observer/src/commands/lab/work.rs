@@ -70,7 +70,8 @@ impl Work<'_> {
                 let receiver = Receiver::start(&self.namespaces, addresses.receiver, args.rwnd)?;
                 held.push(Held::Receiver(receiver));
             }
-            let status = command::run(&self.namespaces, program, &args.command[1..]).await?;
+            let status =
+                command::run(&self.namespaces, program, &args.command[1..], args.watch).await?;
             drop(server);
             return Ok(Outcome {
                 counts: self.emulator.counts()?,

@@ -17,6 +17,7 @@ pub struct Progress {
     shown: bool,
     last: Option<Duration>,
     standing: bool,
+    sums_up: bool,
 }
 
 impl Progress {
@@ -27,7 +28,18 @@ impl Progress {
             shown: wanted && std::io::stderr().is_terminal(),
             last: None,
             standing: false,
+            sums_up: true,
         }
+    }
+
+    /// Somebody else has the terminal.
+    pub fn hide(&mut self) {
+        self.shown = false;
+    }
+
+    /// Whether the end is told.
+    pub fn sum_up(&mut self, wanted: bool) {
+        self.sums_up = wanted;
     }
 
     /// Writes the line anew when it is time.
@@ -55,6 +67,9 @@ impl Progress {
 
     /// What was recorded in the end.
     pub fn summary(&self, span: Duration, totals: &(Totals, u32), lost: u64) {
+        if !self.sums_up {
+            return;
+        }
         let path = escape(&self.path.to_string_lossy());
         let files = match totals.1 {
             1 => String::new(),

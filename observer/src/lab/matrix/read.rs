@@ -83,9 +83,10 @@ impl Matrix {
             .iter()
             .map(settings)
             .collect::<Result<Vec<_>, _>>()?;
-        let settings = match settings.is_empty() {
-            true => vec![(NO_SETTINGS.to_owned(), Vec::new())],
-            false => settings,
+        let settings = if settings.is_empty() {
+            vec![(NO_SETTINGS.to_owned(), Vec::new())]
+        } else {
+            settings
         };
         let mut cells = Vec::new();
         for table in &file.path {
