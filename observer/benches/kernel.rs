@@ -10,7 +10,6 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -32,7 +31,7 @@ use observer::kernel::shared::{Shared, briefs_per_cpu};
 use observer_common::config::{Control, ProbeConfig};
 use observer_common::outcome::Program;
 
-use common::{Flows, Summary, bar};
+use common::{Flows, Summary, bar, run_time};
 
 const HOUR_US: u64 = 3_600_000_000;
 const VARIANTS: [(&str, &str); 13] = [
@@ -103,19 +102,6 @@ struct Subject {
     program: String,
     rounds: Vec<f64>,
     events: u64,
-}
-
-/// Time and runs, as the kernel counts them.
-fn run_time(fd: impl AsFd) -> Result<(u64, u64)> {
-    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_fd().as_raw_fd()))?;
-    let field = |name: &str| -> Result<u64> {
-        info.lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(":\t"))
-            .with_context(|| format!("the kernel shows no {name}"))?
-            .parse()
-            .map_err(Into::into)
-    };
-    Ok((field("run_time_ns")?, field("run_cnt")?))
 }
 
 struct Loader {

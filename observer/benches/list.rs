@@ -4,16 +4,14 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use common::sockets::{Holders, hold};
 use common::{Summary, bar};
 
 #[derive(Debug, Parser)]
@@ -33,22 +31,22 @@ struct Args {
     /// Be a process that holds this many connections
     #[arg(long, hide = true)]
     hold: Option<usize>,
+    /// With so many messages a second
+    #[arg(long, hide = true)]
+    messages: Option<u32>,
 }
-
-/// Connections of one process: two descriptors each, well below a hard limit of 20,000.
-const PER_PROCESS: usize = 2_500;
 
 fn main() -> Result<()> {
     let args = Args::parse();
     if let Some(connections) = args.hold {
-        return hold(connections);
+        return hold(connections, 0);
     }
     if !rustix::process::geteuid().is_root() {
         bail!("not root: cargo xtask bench list");
     }
     println!("list: {}", common::machine());
     common::enter_new_netns().context("no network namespace")?;
-    let holders = Holders::start(args.sockets / 2)?;
+    let holders = Holders::start(args.sockets / 2, 0)?;
 
     let mut observer = Command::new(&args.observer);
     observer.args(["list", "--window", "0"]);
@@ -104,65 +102,4 @@ fn timed(command: &mut Command) -> Result<(f64, Vec<u8>)> {
         bail!("{command:?}: {}: {words}", output.status);
     }
     Ok((wall, output.stdout))
-}
-
-/// The processes that hold the connections; they end when this is dropped.
-struct Holders(Vec<Child>);
-
-impl Holders {
-    fn start(connections: usize) -> Result<Self> {
-        let mut holders = Self(Vec::new());
-        let mut left = connections;
-        while left > 0 {
-            let count = left.min(PER_PROCESS);
-            left -= count;
-            let child = Command::new(std::env::current_exe()?)
-                .args(["--hold", &count.to_string()])
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .spawn()?;
-            holders.0.push(child);
-        }
-        for child in &mut holders.0 {
-            let mut line = String::new();
-            let stdout = child.stdout.take().context("piped")?;
-            BufReader::new(stdout).read_line(&mut line)?;
-            if line != "ready\n" {
-                bail!("a process could not open its connections");
-            }
-        }
-        Ok(holders)
-    }
-}
-
-impl Drop for Holders {
-    fn drop(&mut self) {
-        for child in &mut self.0 {
-            // The end of its input ends it.
-            drop(child.stdin.take());
-            let _ = child.wait();
-        }
-    }
-}
-
-fn hold(connections: usize) -> Result<()> {
-    let limit = getrlimit(Resource::Nofile);
-    let all = Rlimit {
-        current: limit.maximum,
-        ..limit
-    };
-    setrlimit(Resource::Nofile, all)?;
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    let mut held = Vec::with_capacity(connections * 2);
-    for _ in 0..connections {
-        let mut client = TcpStream::connect(listener.local_addr()?)?;
-        let (mut server, _) = listener.accept()?;
-        // Some figures to print.
-        client.write_all(b"x")?;
-        server.read_exact(&mut [0])?;
-        held.extend([client, server]);
-    }
-    println!("ready");
-    std::io::stdin().read_to_end(&mut Vec::new())?;
-    Ok(())
 }

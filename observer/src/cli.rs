@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::source::synthetic::SyntheticOptions;
 use crate::tui::Place;
 pub use lab::{EmulatorChoice, LabArgs, LabCommand, LabMatrixArgs, LabRunArgs};
 pub use record::{ExportArgs, ExportFormat, ImportArgs, RecordArgs, ReplayArgs};
@@ -157,6 +158,9 @@ pub struct Common {
     /// Events from this text instead of from the host, `-` = standard input (for developers: docs/SCRIPTS.md)
     #[arg(long, value_name = "FILE", global = true, hide = true, conflicts_with_all = ["netns", "source"])]
     pub script: Option<PathBuf>,
+    /// Made-up flows instead of the host's: `flows=20000,rate=100000,churn=200,time=60` (for benchmarks)
+    #[arg(long, value_name = "WHAT", global = true, hide = true, conflicts_with_all = ["netns", "source", "script"])]
+    pub synthetic: Option<SyntheticOptions>,
     /// What the script says up to this moment
     #[arg(long, value_name = "TIME", value_parser = place, global = true, hide = true)]
     pub at: Option<Place>,

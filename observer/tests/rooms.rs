@@ -28,7 +28,10 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     // Judges the fold; its ladder of needs asks the kernel and the host.
     ("doctor", &["event", "host", "kernel", "model", "units"]),
     ("serve", &["event", "model", "units"]),
-    ("cli", &["kernel", "lab", "record", "report", "tui"]),
+    (
+        "cli",
+        &["kernel", "lab", "record", "report", "source", "tui"],
+    ),
     (
         "commands",
         &[

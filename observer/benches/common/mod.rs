@@ -3,15 +3,20 @@
 // Each benchmark compiles this file and uses a part of it.
 #![allow(dead_code)]
 
+pub mod process;
+pub mod sockets;
+
 use std::fmt;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, AsRawFd as _};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
+use anyhow::Context as _;
 use rustix::thread::UnshareFlags;
 
 /// Moves this thread, and what it starts from now on, into a new network namespace with its loopback up. The
@@ -119,16 +124,67 @@ impl fmt::Display for Summary {
     }
 }
 
+/// Where `cargo xtask bench all` wants the figures too: a file that takes a JSON object a line.
+pub const FIGURES: &str = "OBSERVER_BENCH_FIGURES";
+
+/// A figure of the specification.
+#[derive(Clone, Copy, Debug)]
+enum Bound {
+    Most(f64),
+    Least(f64),
+}
+
 /// A line against a figure of the specification: reached, or missed by how much.
 pub fn bar(what: &str, measured: f64, most: f64, unit: &str) {
-    if measured <= most {
-        println!("reached  {what}: {measured:.2}{unit}, at most {most:.2}{unit}");
+    against(what, measured, Bound::Most(most), unit);
+}
+
+/// The same where more is better.
+pub fn at_least(what: &str, measured: f64, least: f64, unit: &str) {
+    against(what, measured, Bound::Least(least), unit);
+}
+
+fn against(what: &str, measured: f64, bound: Bound, unit: &str) {
+    let (limit, words, reached) = match bound {
+        Bound::Most(most) => (most, "at most", measured <= most),
+        Bound::Least(least) => (least, "at least", measured >= least),
+    };
+    let word = if reached { "reached" } else { "MISSED " };
+    let digits = if limit >= 1000.0 { 0 } else { 2 };
+    let share = measured / limit * 100.0;
+    println!(
+        "{word}  {what}: {measured:.digits$}{unit}, {words} {limit:.digits$}{unit} ({share:.0} %)"
+    );
+    let key = if matches!(bound, Bound::Most(_)) {
+        "most"
     } else {
-        println!(
-            "MISSED   {what}: {measured:.2}{unit}, at most {most:.2}{unit}; missed by {:.2}{unit} ({:.0} %)",
-            measured - most,
-            (measured / most - 1.0) * 100.0
-        );
+        "least"
+    };
+    figure(&serde_json::json!({
+        "what": what, "measured": measured, key: limit, "unit": unit.trim(), "reached": reached,
+    }));
+}
+
+/// A figure without a bar, for whoever compares.
+pub fn told(what: &str, measured: f64, unit: &str) {
+    println!("         {what}: {measured:.2}{unit}");
+    figure(&serde_json::json!({ "what": what, "measured": measured, "unit": unit.trim() }));
+}
+
+/// A part that could not be measured here, and why.
+pub fn skipped(what: &str, why: &str) {
+    println!("skipped  {what}: {why}");
+    figure(&serde_json::json!({ "what": what, "skipped": why }));
+}
+
+fn figure(line: &serde_json::Value) {
+    let Some(path) = std::env::var_os(FIGURES) else {
+        return;
+    };
+    let file = fs::File::options().create(true).append(true).open(path);
+    let written = file.and_then(|mut file| writeln!(file, "{line}"));
+    if let Err(error) = written {
+        eprintln!("{FIGURES}: {error}");
     }
 }
 
@@ -157,4 +213,17 @@ pub fn machine() -> String {
         release.trim(),
         load.split(' ').next().unwrap_or("unknown")
     )
+}
+
+/// Time and runs, as the kernel counts them.
+pub fn run_time(fd: impl AsFd) -> anyhow::Result<(u64, u64)> {
+    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_fd().as_raw_fd()))?;
+    let field = |name: &str| -> anyhow::Result<u64> {
+        info.lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(":\t"))
+            .with_context(|| format!("the kernel shows no {name}"))?
+            .parse()
+            .map_err(Into::into)
+    };
+    Ok((field("run_time_ns")?, field("run_cnt")?))
 }

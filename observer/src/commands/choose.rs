@@ -21,6 +21,7 @@ use crate::source::diag::{self, Polled, PolledOptions};
 use crate::source::facts::Wanted;
 use crate::source::live::{Handle, Live, LiveOptions};
 use crate::source::script::Script;
+use crate::source::synthetic::{self, Synthetic};
 use crate::source::{Info, Source, SourceError};
 use crate::tui::Place;
 use crate::units::Mono;
@@ -79,6 +80,10 @@ pub fn source_and_refusal(
 ) -> Result<(Observed, Option<LoadError>), Failure> {
     if let Some(path) = &common.script {
         return script(path, common.at).map(|script| (Observed::Script(script), None));
+    }
+    if let Some(options) = common.synthetic {
+        let made_up = Synthetic::start(options).map_err(anyhow::Error::from)?;
+        return Ok((Observed::Synthetic(made_up), None));
     }
     let mut options = live_options(common, choice)?;
     if !sweeping {
@@ -147,6 +152,7 @@ fn script(path: &Path, at: Option<Place>) -> Result<Script, Failure> {
 #[derive(Debug)]
 pub enum Observed {
     Script(Script),
+    Synthetic(Synthetic),
     Live(Live),
     Polled(Polled),
 }
@@ -156,6 +162,7 @@ pub enum Observed {
 pub enum Stopper {
     /// A script ends by itself.
     Script,
+    Synthetic(synthetic::Handle),
     Live(Handle),
     Polled(diag::Handle),
 }
@@ -164,7 +171,8 @@ impl Stopper {
     /// Has all flows looked at now.
     pub fn look(&self) {
         match self {
-            Self::Script => {}
+            // A script says what it says; made-up flows are swept every second.
+            Self::Script | Self::Synthetic(_) => {}
             Self::Live(handle) => handle.sweep(),
             Self::Polled(handle) => handle.poll(),
         }
@@ -185,6 +193,7 @@ impl Stopper {
         }
         match self {
             Self::Script => {}
+            Self::Synthetic(handle) => handle.stop(),
             Self::Live(handle) => handle.stop(),
             Self::Polled(handle) => handle.stop(),
         }
@@ -202,6 +211,7 @@ impl Observed {
     pub fn stopper(&self) -> Stopper {
         match self {
             Self::Script(_) => Stopper::Script,
+            Self::Synthetic(made_up) => Stopper::Synthetic(made_up.handle()),
             Self::Live(live) => Stopper::Live(live.handle()),
             Self::Polled(polled) => Stopper::Polled(polled.handle()),
         }
@@ -212,6 +222,7 @@ impl Source for Observed {
     fn info(&self) -> &Info {
         match self {
             Self::Script(script) => script.info(),
+            Self::Synthetic(made_up) => made_up.info(),
             Self::Live(live) => live.info(),
             Self::Polled(polled) => polled.info(),
         }
@@ -220,6 +231,7 @@ impl Source for Observed {
     async fn next(&mut self) -> Result<Option<Vec<Event>>, SourceError> {
         match self {
             Self::Script(script) => script.next().await,
+            Self::Synthetic(made_up) => made_up.next().await,
             Self::Live(live) => live.next().await,
             Self::Polled(polled) => polled.next().await,
         }
@@ -321,26 +333,31 @@ impl Choice {
 
     /// Whether this flow is listed: in one of the states asked for (without a word on states, those of `ss` without `-a`).
     pub fn shows(&self, model: &Model, flow: &Flow) -> bool {
-        self.fits(model, flow) && self.ask(model, flow, Filter::matches)
+        self.filter.states().contains(flow.state()) && self.shows_in_any_state(model, flow)
     }
 
     /// Whether events of this flow are asked for: also while it is in a state that is not listed.
     pub fn shows_event(&self, model: &Model, flow: &Flow) -> bool {
-        let ask = if self.filter.names_states() {
-            Filter::matches
+        if self.filter.names_states() {
+            self.shows(model, flow)
         } else {
-            Filter::matches_in_any_state
-        };
-        self.fits(model, flow) && self.ask(model, flow, ask)
+            self.shows_in_any_state(model, flow)
+        }
     }
 
     /// Whether this flow is on the screen: listed, or closed a moment ago.
     pub fn shows_live(&self, model: &Model, flow: &Flow) -> bool {
         if flow.is_closed() {
-            self.fits(model, flow) && self.ask(model, flow, Filter::matches_in_any_state)
+            self.shows_in_any_state(model, flow)
         } else {
             self.shows(model, flow)
         }
+    }
+
+    /// Asked of every flow for every frame: without a filter nothing is gathered for it.
+    fn shows_in_any_state(&self, model: &Model, flow: &Flow) -> bool {
+        let asks = self.filter.expr().is_some();
+        self.fits(model, flow) && (!asks || self.ask(model, flow, Filter::matches_in_any_state))
     }
 
     /// How many flows are left out only because what is asked of them is not known, and what that is; `None` = none.

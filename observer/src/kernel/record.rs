@@ -17,17 +17,29 @@ pub enum Record {
     CongState(CongState),
 }
 
-/// Plain records: every byte pattern is a value.
-trait Plain: Copy {}
-impl Plain for Header {}
-impl Plain for Sample {}
-impl Plain for Brief {}
-impl Plain for Full {}
-impl Plain for Retransmit {}
-impl Plain for State {}
-impl Plain for SynAck {}
-impl Plain for CongState {}
-impl Plain for Owner {}
+/// Plain records.
+///
+/// # Safety
+/// Every byte pattern is a value, and there is no padding (asserted in `wire.rs`).
+pub unsafe trait Plain: Copy {}
+// SAFETY: integers throughout, asserted in `wire.rs` to be without padding.
+unsafe impl Plain for Header {}
+// SAFETY: integers throughout, asserted in `wire.rs` to be without padding.
+unsafe impl Plain for Sample {}
+// SAFETY: integers throughout, asserted in `wire.rs` to be without padding.
+unsafe impl Plain for Brief {}
+// SAFETY: integers throughout, asserted in `wire.rs` to be without padding.
+unsafe impl Plain for Full {}
+// SAFETY: integers throughout, asserted in `wire.rs` to be without padding.
+unsafe impl Plain for Retransmit {}
+// SAFETY: integers throughout, asserted in `wire.rs` to be without padding.
+unsafe impl Plain for State {}
+// SAFETY: integers throughout, asserted in `wire.rs` to be without padding.
+unsafe impl Plain for SynAck {}
+// SAFETY: integers throughout, asserted in `wire.rs` to be without padding.
+unsafe impl Plain for CongState {}
+// SAFETY: integers throughout, asserted in `wire.rs` to be without padding.
+unsafe impl Plain for Owner {}
 
 fn read<T: Plain>(bytes: &[u8]) -> Option<T> {
     if bytes.len() < size_of::<T>() {
@@ -38,9 +50,9 @@ fn read<T: Plain>(bytes: &[u8]) -> Option<T> {
 }
 
 /// A record as bytes.
-pub fn bytes(brief: &Brief) -> &[u8] {
-    // SAFETY: a plain record without padding (asserted beside it), borrowed as long as it is.
-    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(brief).cast(), size_of::<Brief>()) }
+pub fn bytes<T: Plain>(record: &T) -> &[u8] {
+    // SAFETY: a plain record without padding, borrowed as long as it is.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(record).cast(), size_of::<T>()) }
 }
 
 /// The header alone.

@@ -12,7 +12,8 @@ use tokio::sync::mpsc;
 
 use super::elsewhere;
 use super::pacer::{Pacer, Spent, kernel_ns};
-use super::reorder::{Reorder, WINDOW_NS};
+use super::records::Records;
+use super::reorder::WINDOW_NS;
 use super::{Info, Source, SourceError, SourceKind};
 use crate::event::{Event, Note, NoteKind, Origin, Payload};
 use crate::host::cgroup::Cgroups;
@@ -174,8 +175,7 @@ impl Source for Live {
 struct Worker {
     programs: Programs,
     ring: RingBuf<MapData>,
-    reorder: Reorder,
-    decoder: Decoder,
+    records: Records,
     options: LiveOptions,
     handle: Handle,
     sender: mpsc::Sender<Vec<Event>>,
@@ -190,7 +190,6 @@ struct Worker {
     last_elsewhere: u64,
     last_tick: u64,
     last_second: Option<u64>,
-    unknown: u64,
     pacer: Pacer,
     focus: Vec<u64>,
     degraded: Vec<String>,
@@ -217,8 +216,7 @@ impl Worker {
         Ok(Self {
             programs,
             ring,
-            reorder: Reorder::default(),
-            decoder,
+            records: Records::new(decoder),
             options,
             handle,
             sender,
@@ -233,7 +231,6 @@ impl Worker {
             last_elsewhere: 0,
             last_tick: 0,
             last_second: None,
-            unknown: 0,
             pacer,
             focus: Vec::new(),
             degraded: Vec::new(),
@@ -300,7 +297,7 @@ impl Worker {
             if reap && complete {
                 self.last_reap = now.0;
                 self.release(u64::MAX);
-                self.decoder.reap(now.0, &mut self.events);
+                self.records.decoder.reap(now.0, &mut self.events);
             }
         }
         self.release(now.0.saturating_sub(WINDOW_NS));
@@ -354,8 +351,10 @@ impl Worker {
                 Ok(())
             };
         }
+        // The next batch is about as large.
+        let next = Vec::with_capacity(self.events.len());
         self.sender
-            .blocking_send(std::mem::take(&mut self.events))
+            .blocking_send(std::mem::replace(&mut self.events, next))
             .map_err(|_| ())
     }
 
@@ -366,16 +365,13 @@ impl Worker {
                 break;
             };
             taken += 1;
-            match record::header(&item) {
-                Some(header) => self.reorder.push(header.time_ns, &item),
-                None => self.unknown += 1,
-            }
+            self.records.push(&item);
         }
         let Self {
-            programs, reorder, ..
+            programs, records, ..
         } = self;
         let briefs = programs.shared().drain(MAX_DRAIN as u64, |brief| {
-            reorder.push(brief.header.time_ns, record::bytes(brief));
+            records.push(record::bytes(brief));
         });
         taken + briefs as usize
     }
@@ -385,17 +381,7 @@ impl Worker {
     }
 
     fn release(&mut self, until_ns: u64) {
-        let Self {
-            reorder,
-            decoder,
-            events,
-            unknown,
-            ..
-        } = self;
-        reorder.release(until_ns, |bytes| match record::parse(bytes) {
-            Some(record) => decoder.decode(&record, events),
-            None => *unknown += 1,
-        });
+        self.records.release(until_ns, &mut self.events);
     }
 
     /// Looks at all sockets of the namespaces asked for; says whether all of them could be looked at.
@@ -425,13 +411,7 @@ impl Worker {
                 }
             }
         }
-        let size = size_of::<observer_common::wire::Full>();
-        for bytes in self.buffer.chunks(size) {
-            match record::header(bytes) {
-                Some(header) if bytes.len() == size => self.reorder.push(header.time_ns, bytes),
-                _ => self.unknown += 1,
-            }
-        }
+        self.records.push_sweep(&self.buffer);
         self.last_sweep = Some(clock::now().0);
         complete
     }
@@ -485,8 +465,8 @@ impl Worker {
     fn owners(&mut self, now: Mono) {
         let since = now.since(Mono(self.last_owners));
         let rested = since >= self.owners_cost.saturating_mul(OWNERS_SHARE);
-        let due = since >= OWNERS_EVERY_NS || rested && self.decoder.wants_owners(now);
-        if !due || self.decoder.flows() == 0 {
+        let due = since >= OWNERS_EVERY_NS || rested && self.records.decoder.wants_owners(now);
+        if !due || self.records.decoder.flows() == 0 {
             return;
         }
         self.last_owners = now.0;
@@ -505,10 +485,10 @@ impl Worker {
         {
             match record::owner(bytes) {
                 Some(owner) => walk.add(&owner),
-                None => self.unknown += 1,
+                None => self.records.not_understood(),
             }
         }
-        self.decoder.owners(now, &walk, &mut self.events);
+        self.records.decoder.owners(now, &walk, &mut self.events);
     }
 
     fn count(&mut self, now: Mono) {
@@ -531,8 +511,9 @@ impl Worker {
             flow: None,
             payload: Payload::Counters(Box::new(counters)),
         });
-        if self.unknown > 0 {
-            let text = format!("{} records were not understood", self.unknown);
+        let unknown = self.records.unknown();
+        if unknown > 0 {
+            let text = format!("{unknown} records were not understood");
             self.degrade(&text);
         }
     }

@@ -5,10 +5,12 @@ mod elsewhere;
 pub mod facts;
 pub mod live;
 pub mod pacer;
+pub mod records;
 pub mod reorder;
 pub mod replay;
 pub mod script;
 pub mod snapshot;
+pub mod synthetic;
 
 use std::future::Future;
 
