@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use observer_common::flow::FlowKey;
 use observer_common::layout::{Field, Layout};
 use observer_common::wire::{self, Header, RecordKind, flags};
@@ -32,7 +33,8 @@ struct Track {
     ca_ops: u64,
     /// Layout of the private words, while `ca_ops` owns the socket.
     cc: Option<Arc<CcLayout>>,
-    attributes: Option<Box<Attributes>>,
+    /// As they came, and as they were told.
+    attributes: Option<Box<(wire::Attributes, Attributes)>>,
     key: FlowKey,
     owners: Owners,
 }
@@ -46,7 +48,8 @@ pub struct Decoder {
     hz: u32,
     algorithms: CcLayouts,
     cgroups: Cgroups,
-    flows: HashMap<FlowId, Track>,
+    /// Looked up once a record: the hash is to be cheap, and the numbers are the kernel's.
+    flows: HashMap<FlowId, Track, RandomState>,
     listeners: HashMap<FlowId, u64>,
     requests: HashMap<FlowId, u32>,
     holes: u64,
@@ -68,7 +71,7 @@ impl Decoder {
             hz: hz.max(1),
             algorithms,
             cgroups,
-            flows: HashMap::new(),
+            flows: HashMap::default(),
             listeners: HashMap::new(),
             requests: HashMap::new(),
             holes: 0,
@@ -140,96 +143,6 @@ impl Decoder {
         }
     }
 
-    /// Looks the flow up, notes holes in its numbers, and says whether it is new.
-    fn enter(&mut self, header: &Header, out: &mut Vec<Event>) -> FlowId {
-        let id = id_of(header);
-        let track = self.flows.entry(id).or_default();
-        let missing = header.number.saturating_sub(track.next_number);
-        if missing > 0 {
-            self.holes += missing;
-            out.push(event(
-                Mono(header.time_ns),
-                id,
-                Payload::Gap(Gap { missing }),
-            ));
-        }
-        track.next_number = header.number + 1;
-        track.last_ns = track.last_ns.max(header.time_ns);
-        track.state = header.state;
-        id
-    }
-
-    fn open(
-        &mut self,
-        id: FlowId,
-        header: &Header,
-        key: &FlowKey,
-        from_start: bool,
-        out: &mut Vec<Event>,
-    ) {
-        let Some(track) = self.flows.get_mut(&id) else {
-            return;
-        };
-        if track.opened {
-            return;
-        }
-        track.opened = true;
-        track.key = *key;
-        let (local, remote) = convert::endpoints(key);
-        out.push(event(
-            Mono(header.time_ns),
-            id,
-            Payload::Opened(Opened {
-                from_start,
-                state: TcpState::from_kernel(header.state),
-                local,
-                remote,
-            }),
-        ));
-    }
-
-    /// Charges what the totals rose beyond what events told (TRAPS 3): retransmissions without a hook, or whose
-    /// record was lost.
-    fn reconcile(
-        &mut self,
-        id: FlowId,
-        header: &Header,
-        total: u32,
-        bytes: u64,
-        out: &mut Vec<Event>,
-    ) {
-        let Some(track) = self.flows.get_mut(&id) else {
-            return;
-        };
-        let born = header.flags & flags::FIRST != 0;
-        let (charged_total, charged_bytes) = *track.charged.get_or_insert((total, bytes));
-        let (segments, rose) = (
-            total.wrapping_sub(charged_total),
-            bytes.wrapping_sub(charged_bytes),
-        );
-        // A total that fell back (a socket used anew after disconnect) starts a new count.
-        track.charged = Some((total, bytes));
-        if born || total < charged_total || bytes < charged_bytes || (segments == 0 && rose == 0) {
-            return;
-        }
-        out.push(event(
-            Mono(header.time_ns),
-            id,
-            Payload::Retransmit(Retransmit {
-                seq: None,
-                end_seq: None,
-                bytes: rose,
-                segments,
-                kind: RetransmitKind::Other,
-                ca_state: CaState::from_kernel(header.ca_state),
-                failed: false,
-                rtt_us: None,
-                min_rtt_us: None,
-                cwnd: None,
-            }),
-        ));
-    }
-
     fn sample(
         &mut self,
         header: &Header,
@@ -237,55 +150,35 @@ impl Decoder {
         attributes: Option<&wire::Attributes>,
         out: &mut Vec<Event>,
     ) {
-        let id = self.enter(header, out);
+        let id = id_of(header);
+        let track = self.flows.entry(id).or_default();
+        self.holes += track.enter(id, header, out);
         let time = Mono(header.time_ns);
-        let kept = self.flows.get(&id).and_then(|track| track.body.as_deref());
-        if header.kind == RecordKind::Close as u8 && kept.is_some_and(|kept| is_cleared(body, kept))
-        {
+        let closes = header.kind == RecordKind::Close as u8;
+        let kept = track.body.as_deref();
+        if closes && kept.is_some_and(|kept| is_cleared(body, kept)) {
             // The last figures are those at the change to CLOSE.
             self.flows.remove(&id);
             out.push(event(time, id, Payload::Closed));
             return;
         }
         if let Some(wire) = attributes {
-            self.open(id, header, &wire.key, false, out);
-            let mut attributes = convert::attributes(&self.layout, wire);
-            let cc = self
-                .algorithms
-                .layout(
-                    wire.ca_ops,
-                    &attributes.cc_name,
-                    attributes.cc_module.as_deref(),
-                )
-                .ok();
-            attributes.cc_version = cc
-                .as_ref()
-                .and_then(|layout| layout.version().as_str())
-                .map(str::to_owned);
-            attributes.cgroup = attributes
-                .cgroup_id
-                .and_then(|id| self.cgroups.path(id))
-                .map(str::to_owned);
-            if let Some(track) = self.flows.get_mut(&id) {
-                track.ca_ops = wire.ca_ops;
-                track.cc = cc;
-                if track.attributes.as_deref() != Some(&attributes) {
-                    track.attributes = Some(Box::new(attributes.clone()));
-                    out.push(event(time, id, Payload::Attributes(Box::new(attributes))));
-                }
+            track.open(id, header, &wire.key, false, out);
+            if !track.knows(wire) {
+                let told =
+                    attributes_of(&self.layout, &mut self.algorithms, &mut self.cgroups, wire);
+                track.take_attributes(id, time, wire, told, out);
             }
         }
-        self.reconcile(id, header, body.total_retrans, body.bytes_retrans, out);
-        if let Some(track) = self.flows.get_mut(&id) {
-            match &mut track.body {
-                Some(kept) => **kept = *body,
-                None => track.body = Some(Box::new(*body)),
-            }
+        track.reconcile(id, header, body.total_retrans, body.bytes_retrans, out);
+        match &mut track.body {
+            Some(kept) => **kept = *body,
+            None => track.body = Some(Box::new(*body)),
         }
-        let mut sample = convert::sample(&self.layout, self.hz, header, body);
-        sample.cc = self.private(id, body);
-        out.push(event(time, id, Payload::Sample(Box::new(sample))));
-        if header.kind == RecordKind::Close as u8 {
+        let mut sample = Box::new(convert::sample(&self.layout, self.hz, header, body));
+        sample.cc = track.private(&self.layout, body);
+        out.push(event(time, id, Payload::Sample(sample)));
+        if closes {
             self.flows.remove(&id);
             out.push(event(time, id, Payload::Closed));
         }
@@ -311,54 +204,37 @@ impl Decoder {
 
     /// A sample between two whole ones: the last whole one, with what has moved since.
     fn brief(&mut self, brief: &wire::Brief, out: &mut Vec<Event>) {
-        let id = self.enter(&brief.header, out);
-        let time = Mono(brief.header.time_ns);
-        let Some(body) = self.flows.get_mut(&id).and_then(|track| {
-            let body = track.body.as_deref_mut()?;
-            brief.onto(body);
-            Some(*body)
-        }) else {
+        let header = &brief.header;
+        let id = id_of(header);
+        let track = self.flows.entry(id).or_default();
+        self.holes += track.enter(id, header, out);
+        let time = Mono(header.time_ns);
+        let Some(mut body) = track.body.take() else {
             // Of a flow that was given up: without a whole one there is nothing to show.
             self.holes += 1;
             out.push(event(time, id, Payload::Gap(Gap { missing: 1 })));
             return;
         };
-        self.reconcile(
-            id,
-            &brief.header,
-            body.total_retrans,
-            body.bytes_retrans,
-            out,
-        );
-        let mut sample = convert::sample(&self.layout, self.hz, &brief.header, &body);
-        sample.cc = self.private(id, &body);
-        out.push(event(time, id, Payload::Sample(Box::new(sample))));
-    }
-
-    /// The algorithm's private words, only while the ops pointer is the one whose name and home are known (TRAPS 34).
-    fn private(&mut self, id: FlowId, body: &wire::Body) -> Option<CcState> {
-        if !self.layout.has(Field::CaPriv) {
-            return None;
-        }
-        let track = self.flows.get(&id)?;
-        if track.ca_ops != body.ca_ops || body.ca_ops == 0 {
-            return None;
-        }
-        track.cc.as_ref()?.decode(&body.ca_priv, body.mss_cache)
+        brief.onto(&mut body);
+        track.reconcile(id, header, body.total_retrans, body.bytes_retrans, out);
+        let mut sample = Box::new(convert::sample(&self.layout, self.hz, header, &body));
+        sample.cc = track.private(&self.layout, &body);
+        track.body = Some(body);
+        out.push(event(time, id, Payload::Sample(sample)));
     }
 
     fn retransmit(&mut self, r: &wire::Retransmit, out: &mut Vec<Event>) {
-        let id = self.enter(&r.header, out);
-        self.open(id, &r.header, &r.key, false, out);
+        let id = id_of(&r.header);
+        let track = self.flows.entry(id).or_default();
+        self.holes += track.enter(id, &r.header, out);
+        track.open(id, &r.header, &r.key, false, out);
         // What this one does not account for was lost or had no hook.
         let before = (
             r.total_retrans.wrapping_sub(r.segments),
             r.bytes_retrans.wrapping_sub(r.bytes),
         );
-        self.reconcile(id, &r.header, before.0, before.1, out);
-        if let Some(track) = self.flows.get_mut(&id) {
-            track.charged = Some((r.total_retrans, r.bytes_retrans));
-        }
+        track.reconcile(id, &r.header, before.0, before.1, out);
+        track.charged = Some((r.total_retrans, r.bytes_retrans));
         let time = Mono(r.header.time_ns);
         let has_err = r.header.flags & flags::HAS_ERR != 0;
         if r.segments == 0 {
@@ -394,47 +270,39 @@ impl Decoder {
     }
 
     fn state(&mut self, r: &wire::State, out: &mut Vec<Event>) {
-        let id = self.enter(&r.header, out);
+        let id = id_of(&r.header);
+        let track = self.flows.entry(id).or_default();
+        self.holes += track.enter(id, &r.header, out);
         let (old, new) = (TcpState::from_kernel(r.old), TcpState::from_kernel(r.new));
         let first = r.header.flags & flags::FIRST != 0;
         let from_start = first && matches!(old, TcpState::SynRecv)
             || matches!((old, new), (TcpState::Close, TcpState::SynSent));
-        if from_start && let Some(track) = self.flows.get_mut(&id) {
+        if from_start {
             // Born before our eyes: all it counts from here is to be charged; SYN-ACKs sent again have been.
             let answered = self.requests.remove(&id).unwrap_or(0);
             track.charged.get_or_insert((answered, 0));
             track.owners.accepted = old == TcpState::SynRecv;
         }
-        self.open(id, &r.header, &r.key, from_start, out);
-        if let Some(track) = self.flows.get_mut(&id) {
-            track.state = r.new;
-        }
+        track.open(id, &r.header, &r.key, from_start, out);
+        track.state = r.new;
         let header = Header {
             flags: 0,
             ..r.header
         };
-        self.reconcile(id, &header, r.total_retrans, r.bytes_retrans, out);
-        if r.pid != 0
-            && let Some(track) = self.flows.get_mut(&id)
-        {
+        track.reconcile(id, &header, r.total_retrans, r.bytes_retrans, out);
+        let time = Mono(r.header.time_ns);
+        if r.pid != 0 {
             let owners = track.owners.told(convert::process(r.pid, &r.comm));
-            out.push(event(
-                Mono(r.header.time_ns),
-                id,
-                Payload::Owners(owners.to_vec()),
-            ));
+            out.push(event(time, id, Payload::Owners(owners.to_vec())));
         }
         let (local, remote) = convert::endpoints(&r.key);
-        out.push(event(
-            Mono(r.header.time_ns),
-            id,
-            Payload::State(StateChange {
-                old,
-                new,
-                local,
-                remote,
-            }),
-        ));
+        let change = StateChange {
+            old,
+            new,
+            local,
+            remote,
+        };
+        out.push(event(time, id, Payload::State(change)));
     }
 
     fn synack(&mut self, r: &wire::SynAck, out: &mut Vec<Event>) {
@@ -474,7 +342,9 @@ impl Decoder {
     }
 
     fn cong_state(&mut self, r: &wire::CongState, out: &mut Vec<Event>) {
-        let id = self.enter(&r.header, out);
+        let id = id_of(&r.header);
+        let track = self.flows.entry(id).or_default();
+        self.holes += track.enter(id, &r.header, out);
         out.push(event(
             Mono(r.header.time_ns),
             id,
@@ -487,6 +357,137 @@ impl Decoder {
             }),
         ));
     }
+}
+
+impl Track {
+    /// Notes holes in the flow's numbers: how many records are missing.
+    fn enter(&mut self, id: FlowId, header: &Header, out: &mut Vec<Event>) -> u64 {
+        let missing = header.number.saturating_sub(self.next_number);
+        if missing > 0 {
+            let time = Mono(header.time_ns);
+            out.push(event(time, id, Payload::Gap(Gap { missing })));
+        }
+        self.next_number = header.number + 1;
+        self.last_ns = self.last_ns.max(header.time_ns);
+        self.state = header.state;
+        missing
+    }
+
+    fn open(
+        &mut self,
+        id: FlowId,
+        header: &Header,
+        key: &FlowKey,
+        from_start: bool,
+        out: &mut Vec<Event>,
+    ) {
+        if self.opened {
+            return;
+        }
+        self.opened = true;
+        self.key = *key;
+        let (local, remote) = convert::endpoints(key);
+        out.push(event(
+            Mono(header.time_ns),
+            id,
+            Payload::Opened(Opened {
+                from_start,
+                state: TcpState::from_kernel(header.state),
+                local,
+                remote,
+            }),
+        ));
+    }
+
+    /// Whether these attributes were told: what they are called does not change afterwards.
+    fn knows(&self, wire: &wire::Attributes) -> bool {
+        self.attributes
+            .as_deref()
+            .is_some_and(|(known, _)| known == wire)
+    }
+
+    fn take_attributes(
+        &mut self,
+        id: FlowId,
+        time: Mono,
+        wire: &wire::Attributes,
+        (new, cc): (Attributes, Option<Arc<CcLayout>>),
+        out: &mut Vec<Event>,
+    ) {
+        self.ca_ops = wire.ca_ops;
+        self.cc = cc;
+        match &mut self.attributes {
+            Some(known) if known.1 == new => known.0 = *wire,
+            _ => {
+                self.attributes = Some(Box::new((*wire, new.clone())));
+                out.push(event(time, id, Payload::Attributes(Box::new(new))));
+            }
+        }
+    }
+
+    /// Charges what the totals rose beyond what events told (TRAPS 3): retransmissions without a hook, or whose
+    /// record was lost.
+    fn reconcile(
+        &mut self,
+        id: FlowId,
+        header: &Header,
+        total: u32,
+        bytes: u64,
+        out: &mut Vec<Event>,
+    ) {
+        let born = header.flags & flags::FIRST != 0;
+        let (charged_total, charged_bytes) = *self.charged.get_or_insert((total, bytes));
+        let (segments, rose) = (
+            total.wrapping_sub(charged_total),
+            bytes.wrapping_sub(charged_bytes),
+        );
+        // A total that fell back (a socket used anew after disconnect) starts a new count.
+        self.charged = Some((total, bytes));
+        if born || total < charged_total || bytes < charged_bytes || (segments == 0 && rose == 0) {
+            return;
+        }
+        out.push(event(
+            Mono(header.time_ns),
+            id,
+            Payload::Retransmit(Retransmit {
+                seq: None,
+                end_seq: None,
+                bytes: rose,
+                segments,
+                kind: RetransmitKind::Other,
+                ca_state: CaState::from_kernel(header.ca_state),
+                failed: false,
+                rtt_us: None,
+                min_rtt_us: None,
+                cwnd: None,
+            }),
+        ));
+    }
+
+    /// The algorithm's private words, only while the ops pointer is the one whose name and home are known (TRAPS 34).
+    fn private(&self, layout: &Layout, body: &wire::Body) -> Option<CcState> {
+        if !layout.has(Field::CaPriv) || self.ca_ops != body.ca_ops || body.ca_ops == 0 {
+            return None;
+        }
+        self.cc.as_ref()?.decode(&body.ca_priv, body.mss_cache)
+    }
+}
+
+/// With the algorithm's version and the cgroup's path; and the layout of the algorithm's words.
+fn attributes_of(
+    layout: &Layout,
+    algorithms: &mut CcLayouts,
+    cgroups: &mut Cgroups,
+    wire: &wire::Attributes,
+) -> (Attributes, Option<Arc<CcLayout>>) {
+    let mut told = convert::attributes(layout, wire);
+    let module = told.cc_module.as_deref();
+    let cc = algorithms.layout(wire.ca_ops, &told.cc_name, module).ok();
+    let version = cc.as_ref().and_then(|layout| layout.version().as_str());
+    told.cc_version = version.map(str::to_owned);
+    let path = told.cgroup_id.and_then(|id| cgroups.path(id));
+    told.cgroup = path.map(str::to_owned);
+    (told, cc)
 }
 
 /// Whether `tcp_disconnect` has cleared a socket's counters since `kept`.

@@ -102,7 +102,7 @@ impl Model {
         let bdp_bytes = btlbw.and_then(|bw| bw.bdp(flow.sample()?));
         let bdp_fill = fill(inflight_bytes, bdp_bytes);
         let throughput_bps = interval.and_then(|i| Some(i.bps(i.acked?)));
-        let hz = self.host().and_then(|host| host.hz);
+        let hz = self.hz;
         let limit_shares = limit::shares(flow, self.window, hz, now);
         let evidence = Evidence {
             shares: limit_shares,

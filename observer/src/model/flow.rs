@@ -63,7 +63,7 @@ impl Flow {
     pub(super) fn new(id: FlowId, time: Mono, opened: &Opened) -> Self {
         let mut readings = Readings::default();
         if opened.from_start {
-            readings.push(Reading::birth(time), 0);
+            readings.push(time, Reading::birth(), 0);
         }
         Self {
             id,
@@ -348,7 +348,7 @@ impl Flow {
         let clocks = self.sample().and_then(|s| s.clocks);
         limit::spend(&mut self.spent, sample, clocks);
         self.readings
-            .push(Reading::of(time, sample, self.spent), span);
+            .push(time, Reading::of(sample, self.spent), span);
         self.count_seconds(time, sample, fell);
         self.note_progress(time, sample);
         self.remember(time, sample);

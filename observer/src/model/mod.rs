@@ -59,6 +59,8 @@ pub struct Model {
     hosts: BTreeMap<u32, Host>,
     /// Namespace of the host told first: the one the observer runs in.
     home: Option<u32>,
+    /// That host's: asked for at every sample.
+    hz: Option<u32>,
     devices: BTreeMap<DeviceId, Device>,
     qdiscs: qdiscs::Qdiscs,
     elsewhere: Option<Elsewhere>,
@@ -90,6 +92,7 @@ impl Model {
             bursting: BTreeSet::new(),
             hosts: BTreeMap::new(),
             home: None,
+            hz: None,
             devices: BTreeMap::new(),
             qdiscs: qdiscs::Qdiscs::default(),
             elsewhere: None,
@@ -279,6 +282,7 @@ impl Model {
             Payload::Host(host) => {
                 self.home.get_or_insert(host.netns);
                 self.hosts.insert(host.netns, (**host).clone());
+                self.hz = self.host().and_then(|host| host.hz);
                 true
             }
             Payload::Device(device) => {
@@ -349,7 +353,7 @@ impl Model {
     /// Events of one flow. False when the event does not fit.
     fn apply_to_flow(&mut self, event: &Event) -> bool {
         let (time, window) = (event.time, self.window);
-        let hz = self.host().and_then(|host| host.hz);
+        let hz = self.hz;
         self.meet(event);
         let change = self.change();
         let flow = event.flow.and_then(|id| self.flows.get_mut(&id));

@@ -61,7 +61,6 @@ struct Clocks {
 /// One reading.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Reading {
-    time: Mono,
     acked: Total,
     sent: Total,
     retrans: Total,
@@ -73,9 +72,8 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    pub fn of(time: Mono, sample: &Sample, spent: Spent) -> Self {
+    pub fn of(sample: &Sample, spent: Spent) -> Self {
         Self {
-            time,
             acked: Total::of(sample.bytes_acked),
             sent: Total::of(sample.bytes_sent),
             retrans: Total::of(sample.bytes_retrans),
@@ -92,9 +90,8 @@ impl Reading {
     }
 
     /// What every counter of a socket shows when it is made.
-    pub fn birth(time: Mono) -> Self {
+    pub fn birth() -> Self {
         Self {
-            time,
             acked: Total(0),
             sent: Total(0),
             retrans: Total(0),
@@ -134,8 +131,8 @@ pub struct Interval {
 }
 
 impl Interval {
-    fn between(older: &Reading, newer: &Reading, end: Mono) -> Option<Self> {
-        let ns = end.since(older.time);
+    /// `ns`: from the older to the end of the interval.
+    fn between(older: &Reading, newer: &Reading, ns: u64) -> Option<Self> {
         if ns == 0 {
             return None;
         }
@@ -189,78 +186,119 @@ pub(super) fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-/// The readings, oldest first.
+/// The readings, oldest first. When each was made stands apart from what it said: a sample is to touch few lines of memory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Readings {
+    len: u8,
+    /// Where in `kept` each of them is.
+    places: [u8; KEPT],
+    times: [u64; KEPT],
+    /// In no order, some of them out of use.
     kept: Vec<Reading>,
 }
 
 impl Readings {
     /// Forgets everything: what follows cannot be compared with what was.
     pub fn restart(&mut self) {
-        self.kept.clear();
+        self.len = 0;
+    }
+
+    fn times(&self) -> &[u64] {
+        &self.times[..usize::from(self.len)]
+    }
+
+    fn get(&self, at: usize) -> &Reading {
+        &self.kept[usize::from(self.places[at])]
     }
 
     /// Adds the newest reading; `span` nanoseconds before it have to stay measurable.
-    pub fn push(&mut self, reading: Reading, span: u64) {
-        if let Some(last) = self.kept.last_mut()
-            && last.time == reading.time
+    pub fn push(&mut self, time: Mono, reading: Reading, span: u64) {
+        if let Some(last) = usize::from(self.len).checked_sub(1)
+            && self.times[last] == time.0
         {
-            *last = reading;
+            self.kept[usize::from(self.places[last])] = reading;
             return;
         }
-        let past = Mono(reading.time.0.saturating_sub(span));
-        let stale = self.kept.windows(2).take_while(|w| w[1].time <= past);
+        let past = time.0.saturating_sub(span);
+        let stale = self.times().windows(2).take_while(|w| w[1] <= past);
         let stale = stale.count();
-        self.kept.drain(..stale);
-        if self.kept.len() == KEPT {
+        self.remove(0, stale);
+        if usize::from(self.len) == KEPT {
             self.thin();
-        } else if self.kept.len() == self.kept.capacity() {
-            self.kept.reserve_exact(4);
         }
-        self.kept.push(reading);
+        let at = usize::from(self.len);
+        self.times[at] = time.0;
+        self.places[at] = self.keep(reading);
+        self.len += 1;
+    }
+
+    /// Puts a reading where none in use is.
+    fn keep(&mut self, reading: Reading) -> u8 {
+        let used = &self.places[..usize::from(self.len)];
+        let used = used.iter().fold(0_u32, |set, place| set | 1 << place);
+        let place = used.trailing_ones() as usize;
+        if let Some(free) = self.kept.get_mut(place) {
+            *free = reading;
+        } else {
+            if self.kept.len() == self.kept.capacity() {
+                self.kept.reserve_exact(4);
+            }
+            self.kept.push(reading);
+        }
+        place as u8
+    }
+
+    /// Takes `count` from the order, from `at` on.
+    fn remove(&mut self, at: usize, count: usize) {
+        if count > 0 {
+            let len = usize::from(self.len);
+            self.times.copy_within(at + count..len, at);
+            self.places.copy_within(at + count..len, at);
+            self.len -= count as u8;
+        }
     }
 
     /// Drops the inner reading whose neighbours are closest together.
     fn thin(&mut self) {
-        let closest = (1..self.kept.len() - 1)
-            .min_by_key(|&i| self.kept[i + 1].time.since(self.kept[i - 1].time));
+        let times = self.times();
+        let closest =
+            (1..times.len() - 1).min_by_key(|&i| times[i + 1].saturating_sub(times[i - 1]));
         if let Some(at) = closest {
-            self.kept.remove(at);
+            self.remove(at, 1);
         }
     }
 
     /// What happened over the last `window` nanoseconds: from the reading nearest to that long ago to the newest,
     /// as at `now`. The newest still holds after it was not followed by another for [`QUIET_NS`].
     pub fn over(&self, window: u64, now: Mono) -> Option<Interval> {
-        let newest = self.kept.last()?;
-        let end = newest.time.max(Mono(now.0.saturating_sub(QUIET_NS)));
-        let start = Mono(end.0.saturating_sub(window));
+        let times = self.times();
+        let newest = *times.last()?;
+        let end = newest.max(now.0.saturating_sub(QUIET_NS));
+        let start = end.saturating_sub(window);
         // Silence continues the series: after it, the newest reading is one to measure from, and alone it tells that
         // nothing happened once the whole window is silent.
-        let older = match self.kept.len() {
-            1 if end.since(newest.time) < window.max(1) => return None,
-            _ if end > newest.time => &self.kept[..],
-            n => &self.kept[..n - 1],
+        let older = match times.len() {
+            1 if end - newest < window.max(1) => return None,
+            _ if end > newest => times,
+            n => &times[..n - 1],
         };
         // In the order of time: of the two around `start` the nearer, the earlier when both are as near.
-        let after = older.partition_point(|r| r.time < start);
+        let after = older.partition_point(|time| *time < start);
         let nearest = match (after.checked_sub(1), older.get(after)) {
-            (Some(before), Some(after)) => {
-                let before = &older[before];
-                if start.since(before.time) <= after.time.since(start) {
-                    before
-                } else {
-                    after
-                }
+            (Some(before), Some(next))
+                if start.saturating_sub(older[before]) <= next.saturating_sub(start) =>
+            {
+                before
             }
-            (Some(before), None) => &older[before],
-            (None, after) => after?,
+            (_, Some(_)) => after,
+            (Some(before), None) => before,
+            (None, None) => return None,
         };
-        if end.since(nearest.time) < SHORTEST_NS {
+        let ns = end.saturating_sub(older[nearest]);
+        if ns < SHORTEST_NS {
             return None;
         }
-        Interval::between(nearest, newest, end)
+        Interval::between(self.get(nearest), self.get(times.len() - 1), ns)
     }
 
     /// Until when [`Readings::over`] tells the same of any window up to `span`, but for its length when nothing happened
@@ -280,5 +318,70 @@ impl Readings {
     /// Bytes on the heap.
     pub fn heap(&self) -> usize {
         self.kept.capacity() * size_of::<Reading>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The same without thrift: all in the order of time.
+    #[derive(Default)]
+    struct Plain(Vec<(u64, u64)>);
+
+    impl Plain {
+        fn push(&mut self, time: u64, acked: u64, span: u64) {
+            if let Some(last) = self.0.last_mut()
+                && last.0 == time
+            {
+                last.1 = acked;
+                return;
+            }
+            let past = time.saturating_sub(span);
+            while self.0.len() > 1 && self.0[1].0 <= past {
+                self.0.remove(0);
+            }
+            if self.0.len() == KEPT {
+                let closest =
+                    (1..KEPT - 1).min_by_key(|&i| self.0[i + 1].0.saturating_sub(self.0[i - 1].0));
+                self.0.remove(closest.expect("some are inside"));
+            }
+            self.0.push((time, acked));
+        }
+    }
+
+    fn acked(acked: u64) -> Reading {
+        Reading {
+            acked: Total(acked),
+            ..Reading::birth()
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn readings_are_those_that_a_plain_list_would_keep(
+            steps in proptest::collection::vec((0_u64..50, 1_u64..600, prop::bool::weighted(0.02)), 0..200),
+        ) {
+            let (mut readings, mut plain) = (Readings::default(), Plain::default());
+            let mut time = 1000;
+            for (n, (step, span, restart)) in steps.into_iter().enumerate() {
+                if restart {
+                    readings.restart();
+                    plain.0.clear();
+                }
+                time += step;
+                readings.push(Mono(time), acked(n as u64), span);
+                plain.push(time, n as u64, span);
+                let kept: Vec<(u64, u64)> = readings
+                    .times()
+                    .iter()
+                    .enumerate()
+                    .map(|(at, time)| (*time, readings.get(at).acked.0))
+                    .collect();
+                prop_assert_eq!(&kept, &plain.0);
+                prop_assert!(readings.kept.len() <= KEPT);
+            }
+        }
     }
 }
