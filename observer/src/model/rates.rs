@@ -305,10 +305,10 @@ impl Readings {
     /// in it; `None` = it changes at every moment.
     pub fn holds(&self, span: u64, now: Mono) -> Option<Mono> {
         const EVER: Mono = Mono(u64::MAX);
-        let Some(newest) = self.kept.last() else {
+        let Some(&newest) = self.times().last() else {
             return Some(EVER);
         };
-        let quiet = newest.time.plus(QUIET_NS);
+        let quiet = Mono(newest).plus(QUIET_NS);
         if now <= quiet {
             return Some(quiet);
         }
