@@ -41,13 +41,14 @@ const WINDOW_NS: (u64, u64) = (10_000_000_000, 60_000_000_000);
 /// … or as far as it takes to have so many losses, within the memory.
 const WINDOW_LOSSES: usize = 200;
 const MEMORY_NS: u64 = 300_000_000_000;
-/// Flows of a net that are judged together, at most.
-const MOST_NEAR: usize = 256;
+/// Flows of a net that are judged together, at most, and no more often than this.
+const MOST_NEAR: usize = 64;
+const NET_NS: u64 = 10_000_000_000;
 /// A closed flow without losses leaves after this.
 const CLOSED_NS: u64 = 10_000_000_000;
 
-/// The figures of nets, as far as they were asked for.
-type Nets = HashMap<Group, Option<Features>>;
+/// The figures of nets, as far as they were asked for, and when.
+type Nets = HashMap<Group, (u64, Option<Features>)>;
 
 #[derive(Debug, Default)]
 struct Watched {
@@ -64,6 +65,7 @@ pub struct Detector {
     room: Option<(usize, usize)>,
     /// Who was judged last.
     last: Option<IpAddr>,
+    nets: Nets,
 }
 
 impl Detector {
@@ -122,7 +124,8 @@ impl Detector {
         self.tidy(now.0);
         let mut work = WORK;
         let mut told = Vec::new();
-        let mut nets = Nets::default();
+        let mut nets = std::mem::take(&mut self.nets);
+        nets.retain(|_, (at, _)| now.0.saturating_sub(*at) < NET_NS);
         for address in self.due(now.0) {
             let Some(peer) = self.peers.get(&address) else {
                 continue;
@@ -137,7 +140,7 @@ impl Detector {
                 break;
             }
             work = work.saturating_sub(points.max(1));
-            let verdict = self.judged(address, &peer.flows, from_ns, &mut nets);
+            let verdict = self.judged(address, &peer.flows, (from_ns, now.0), &mut nets);
             self.last = Some(address);
             let Some(peer) = self.peers.get_mut(&address) else {
                 continue;
@@ -147,6 +150,7 @@ impl Detector {
                 told.extend(peer.found(verdict, now.0).cloned());
             }
         }
+        self.nets = nets;
         told
     }
 
@@ -173,7 +177,7 @@ impl Detector {
         let mut nets = Nets::default();
         self.peers
             .iter()
-            .filter_map(|(address, peer)| self.judged(*address, &peer.flows, 0, &mut nets))
+            .filter_map(|(address, peer)| self.judged(*address, &peer.flows, (0, 0), &mut nets))
             .collect()
     }
 
@@ -203,7 +207,7 @@ impl Detector {
         &self,
         address: IpAddr,
         flows: &[FlowId],
-        from_ns: u64,
+        (from_ns, now_ns): (u64, u64),
         nets: &mut Nets,
     ) -> Option<Verdict> {
         let mut ids = flows.to_vec();
@@ -214,9 +218,9 @@ impl Detector {
             return Some(verdict);
         }
         let net = Group::around(address);
-        let near = nets
+        let (_, near) = nets
             .entry(net)
-            .or_insert_with(|| self.neighbours(net, from_ns));
+            .or_insert_with(|| (now_ns, self.neighbours(net, from_ns)));
         let Some(near) = near.as_ref().filter(|near| near.flows > found.flows) else {
             return Some(verdict);
         };
