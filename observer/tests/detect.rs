@@ -327,6 +327,38 @@ fn a_verdict_ends_when_losses_have_stopped() {
     assert!((25..=45).contains(&ended.0), "after {} s", ended.0);
 }
 
+/// Where each address of a /24 lost too little for a verdict, all of them together may not have.
+#[test]
+fn neighbours_are_judged_together_where_one_lost_too_little() {
+    let path = Path {
+        policer: Some((10e6, 100e3)),
+        ..path(4)
+    };
+    let mut events = events(path, Sender::Aimd, 8, 6.0);
+    for event in &mut events {
+        let number = event.flow.map_or(0, |id| id.cookie as u8);
+        let addresses = match &mut event.payload {
+            Payload::Opened(opened) => &mut opened.remote,
+            Payload::Attributes(attributes) => &mut attributes.remote,
+            _ => continue,
+        };
+        addresses.set_ip([198, 51, 100, number].into());
+    }
+    let mut detector = Detector::default();
+    for event in &events {
+        detector.apply(event);
+    }
+    let verdicts = detector.verdicts();
+    assert_eq!(verdicts.len(), 8, "one a peer");
+    let together: Vec<_> = verdicts.iter().filter(|v| v.group.is_net()).collect();
+    assert!(!together.is_empty(), "{verdicts:#?}");
+    for verdict in together {
+        assert_eq!(verdict.group.to_string(), "198.51.100.0/24");
+        assert_eq!(verdict.flows.len(), 1, "it is about the flow of its peer");
+        assert_eq!(verdict.class, Class::Policer, "{}", told(verdict));
+    }
+}
+
 /// Many flows take no more room than few.
 #[test]
 fn memory_is_shared_out() {

@@ -82,6 +82,7 @@ fn of(event: &Event, flow: u64, time: u64) -> Event {
 }
 
 /// CPU time of this thread: other work on the machine does not count.
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 fn cpu_seconds() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
