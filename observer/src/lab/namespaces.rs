@@ -333,10 +333,7 @@ impl Namespaces {
             LabError::File(_, error)
                 if error.raw_os_error() == Some(Errno::PERM.raw_os_error()) =>
             {
-                LabError::Unsupported(format!(
-                    "the kernel lets no namespace use {algorithm} by default: add it on the host, \
-                     'sysctl -w net.ipv4.tcp_allowed_congestion_control=\"reno cubic {algorithm}\"'"
-                ))
+                not_allowed("the kernel lets no namespace use it by default", algorithm)
             }
             LabError::File(_, error) if error.kind() == std::io::ErrorKind::NotFound => {
                 unknown_algorithm(algorithm)
@@ -353,6 +350,17 @@ pub fn unknown_algorithm(algorithm: &str) -> LabError {
     LabError::Unsupported(format!(
         "this kernel has no congestion control «{algorithm}» (it has: {}): 'modprobe tcp_{algorithm}' where it is a module",
         there.trim()
+    ))
+}
+
+/// What is allowed on the host does not have the algorithm; what to write there, which takes nothing away.
+pub fn not_allowed(what: &str, algorithm: &str) -> LabError {
+    let allowed = fs::read_to_string("/proc/sys/net/ipv4/tcp_allowed_congestion_control");
+    let allowed = allowed.unwrap_or_default();
+    LabError::Unsupported(format!(
+        "{algorithm}: {what}: add it on the host, \
+         'sysctl -w net.ipv4.tcp_allowed_congestion_control=\"{} {algorithm}\"'",
+        allowed.trim()
     ))
 }
 

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
 
 use super::clock::now_ns;
-use super::namespaces::{Namespaces, unknown_algorithm};
+use super::namespaces::{Namespaces, not_allowed, unknown_algorithm};
 use super::{LabError, Tried as _, sys};
 
 /// Where the receiver listens: iperf3's port.
@@ -241,10 +241,10 @@ fn set_algorithm(socket: &impl std::os::fd::AsFd, algorithm: &str) -> Result<(),
         Ok(()) => {}
         Err(Errno::NOENT) => return Err(unknown_algorithm(algorithm)),
         Err(Errno::PERM) => {
-            return Err(LabError::Unsupported(format!(
-                "the kernel lets no socket here use {algorithm}: add it on the host, \
-                 'sysctl -w net.ipv4.tcp_allowed_congestion_control=\"reno cubic {algorithm}\"'"
-            )));
+            return Err(not_allowed(
+                "the kernel lets no socket here use it",
+                algorithm,
+            ));
         }
         Err(error) => return Err(LabError::System("cannot set the algorithm", error.into())),
     }
