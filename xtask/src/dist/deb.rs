@@ -16,7 +16,7 @@ pub fn build(checkout: &Checkout, target: &str, dist: &Path) -> Result<()> {
     let tool = ensure(checkout)?;
     run(Command::new(tool)
         .current_dir(&checkout.root)
-        .args(["--no-build", "--no-strip", "--quiet", "--profile=dist"])
+        .args(["--no-build", "--no-strip", "--quiet", "--profile=static"])
         .args(["--package", "observer", "--target", target, "--output"])
         .arg(dist))
 }

@@ -58,7 +58,7 @@ fn has_library(target: &str) -> Result<bool> {
 }
 
 pub fn flags(target: &str) -> [String; 3] {
-    ["--profile=dist", "--target", target].map(str::to_owned)
+    ["--profile=static", "--target", target].map(str::to_owned)
 }
 
 /// No path of the machine that built it is in the binary.
