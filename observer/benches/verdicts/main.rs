@@ -229,7 +229,9 @@ fn tell(runs: &[Run], args: &Args) {
     let wrong = runs
         .iter()
         .filter(|run| run.called == Class::Policer && run.truth.class != Class::Policer);
-    bar("wrongly called policer", wrong.count() as f64, 0.0, "");
+    let wrong = wrong.count();
+    let reached = if wrong == 0 { "reached " } else { "MISSED  " };
+    println!("{reached} wrongly called policer: {wrong}, at most 0");
 }
 
 fn confusion(runs: &[Run]) {
