@@ -26,6 +26,7 @@ struct Change<'a> {
     sample: &'a str,
     sample2: &'a str,
     qdisc: &'a str,
+    device: &'a str,
     flags: &'a [&'a str],
 }
 
@@ -76,6 +77,7 @@ fn doctor(change: &Change<'_>) -> (Option<i32>, Vec<Value>) {
         ("sample", 0, change.sample),
         ("sample", 2, change.sample2),
         ("qdisc", 0, change.qdisc),
+        ("device", 0, change.device),
     ];
     let text = changes
         .into_iter()
@@ -264,6 +266,23 @@ fn each_condition_has_its_finding() {
             },
         ),
         ("notsent_lowat", 1, lowat),
+        (
+            "ecn_refused",
+            0,
+            Change {
+                attr: "ecn=no",
+                host: "net.ipv4.tcp_ecn=0",
+                ..d()
+            },
+        ),
+        (
+            "offloads_off",
+            0,
+            Change {
+                device: "offloads=gro,gro_hw",
+                ..d()
+            },
+        ),
     ];
     for (code, exit, change) in cases {
         let (status, finding) = found(&change);

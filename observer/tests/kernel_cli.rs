@@ -452,18 +452,20 @@ fn lost_events_are_exit_code_4_only_when_asked() {
             output
         })
     };
-    let lax = run(false);
-    let lines = text(&lax.stdout);
-    let last: serde_json::Value =
-        serde_json::from_str(lines.lines().last().expect("counters")).expect("JSON");
-    assert!(
-        last["lost"].as_u64().is_some_and(|lost| lost > 0),
-        "nothing was lost: {last}"
-    );
+    let lost = |output: &Output| {
+        let lines = text(&output.stdout);
+        let last = lines.lines().last().expect("counters");
+        let last: serde_json::Value = serde_json::from_str(last).expect("JSON");
+        last["lost"].as_u64().expect("counters")
+    };
+    let (lax, strict) = (run(false), run(true));
     assert_eq!(lax.status.code(), Some(0));
-    let strict = run(true);
-    assert_eq!(strict.status.code(), Some(4), "{}", text(&strict.stderr));
-    assert!(text(&strict.stderr).contains("lost"));
+    let code = if lost(&strict) > 0 { 4 } else { 0 };
+    let said = text(&strict.stderr);
+    assert_eq!(strict.status.code(), Some(code), "{said}");
+    if lost(&lax) == 0 || code == 0 {
+        skipped("this machine sent too little to lose anything");
+    }
 }
 
 #[test]
@@ -499,5 +501,39 @@ fn help_and_version_are_done_well() {
         assert_eq!(code, Some(3));
         assert!(message.contains("cargo xtask build"), "{message}");
         skipped("only the stub's message was tried: this observer has no kernel programs");
+    }
+}
+
+/// Exit code and standard error of a shell's `script`, in which `$O` is the program.
+fn shell(script: &str) -> (Option<i32>, String) {
+    let output = Command::new("sh")
+        .args(["-c", script])
+        .env("O", OBSERVER)
+        .output()
+        .expect("a shell");
+    (output.status.code(), text(&output.stderr))
+}
+
+#[test]
+fn a_closed_standard_output_is_told() {
+    for command in ["list --window 0", "completions bash", "man"] {
+        let (code, message) = shell(&format!("exec $O {command} >&-"));
+        assert_eq!(code, Some(1), "{command}: {message}");
+        assert!(message.contains("standard output is closed"), "{message}");
+    }
+    let (code, message) = shell("exec $O --version >/dev/null");
+    assert_eq!(code, Some(0), "{message}");
+}
+
+#[test]
+fn too_few_open_files_are_told_with_what_to_do() {
+    needs!("ip");
+    if without_programs() {
+        return skipped("built without the kernel programs");
+    }
+    for files in [14, 20] {
+        let (code, message) = shell(&format!("ulimit -n {files}; exec $O list --source ebpf"));
+        assert_eq!(code, Some(3), "{files}: {message}");
+        assert!(message.contains("ulimit -n"), "{files}: {message}");
     }
 }

@@ -327,6 +327,13 @@ fn views_taken_away_are_named_alone() {
         hidden(&format!("umount -l {}", points.join(" "))),
         ["cgroup v2"]
     );
+    // What securityfs would say: the programs load all the same, and nothing else is named.
+    let security = "mount -t tmpfs none /sys/kernel/security";
+    let locked = "echo 'none integrity [confidentiality]' > /sys/kernel/security/lockdown";
+    assert_eq!(
+        hidden(&format!("{security} && {locked}")),
+        ["kernel lockdown below confidentiality"]
+    );
     let empty = tempfile::tempdir().expect("a directory");
     let mut command = run_it();
     command.arg("--btf").arg(empty.path());

@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use common::{Netns, needs, wait_for};
+use common::{Netns, needs, skipped, wait_for};
 
 const OBSERVER: &str = env!("CARGO_BIN_EXE_observer");
 
@@ -106,6 +106,79 @@ fn a_command_that_is_recorded_keeps_its_rights() {
     let own = fs::read_to_string("/proc/self/status").expect("readable");
     assert_eq!(field(&status, "CapEff:"), field(&own, "CapEff:"));
     assert_eq!(field(&status, "NoNewPrivs:"), field(&own, "NoNewPrivs:"));
+}
+
+/// Whether this kernel has Landlock: a thread of ours confined to nothing.
+fn confines() -> bool {
+    use observer::kernel::confine::{Allowed, Confined, confine};
+    let tried = std::thread::spawn(|| confine(&Allowed::default()).expect("an answer"));
+    tried.join().expect("no panic") != Confined::Not
+}
+
+/// Bytes over the loopback of `ns`, until dropped.
+fn traffic(ns: &Netns) -> impl Drop {
+    use std::io::{Read as _, Write as _};
+    struct Traffic(std::net::TcpStream);
+    impl Drop for Traffic {
+        fn drop(&mut self) {
+            let _ = self.0.shutdown(std::net::Shutdown::Both);
+        }
+    }
+    let (mut from, mut to) = common::connect(ns, ns, "127.0.0.1");
+    let held = from.try_clone().expect("a clone");
+    std::thread::spawn(move || while from.write_all(&[7; 65_536]).is_ok() {});
+    std::thread::spawn(move || while to.read(&mut [0; 65_536]).is_ok_and(|read| read > 0) {});
+    Traffic(held)
+}
+
+/// A directory that is another one meanwhile (a link put in its place) gets no part of a recording.
+#[test]
+fn the_next_part_of_a_recording_is_written_nowhere_else() {
+    needs!("ip");
+    if !confines() {
+        return skipped("no Landlock in this kernel");
+    }
+    let ns = Netns::new();
+    let _traffic = traffic(&ns);
+    let top = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| top.path().join(name);
+    for dir in ["told", "elsewhere"] {
+        fs::create_dir(at(dir)).expect("a directory");
+    }
+    let mut child = Command::new(OBSERVER)
+        .args([
+            "record",
+            "--interval",
+            "0",
+            "--max-size",
+            "256k",
+            "-N",
+            &ns.name,
+        ])
+        .args(["--max-cpu", "100", "-o"])
+        .arg(at("told/r.mcap"))
+        .stderr(Stdio::piped())
+        .spawn()
+        .map(Running)
+        .expect("it starts");
+    wait_for("the first part", || {
+        at("told/r.mcap.1").exists().then_some(())
+    });
+    fs::rename(at("told"), at("moved")).expect("renamed");
+    std::os::unix::fs::symlink(at("elsewhere"), at("told")).expect("a link");
+    let status = wait_for("its end", || child.0.try_wait().expect("a child"));
+    let mut said = String::new();
+    let stderr = child.0.stderr.as_mut().expect("piped");
+    std::io::Read::read_to_string(stderr, &mut said).expect("text");
+    assert_eq!(status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("cannot create") && said.contains("ermission denied"),
+        "{said}"
+    );
+    assert_eq!(
+        fs::read_dir(at("elsewhere")).expect("a directory").count(),
+        0
+    );
 }
 
 fn copy_with(dir: &Path, mode: u32) -> std::path::PathBuf {

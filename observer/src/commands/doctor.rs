@@ -9,7 +9,7 @@ use std::path::Path;
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Failure, choose, output};
+use super::{Failure, choose, confine, output};
 use crate::cli::{Common, DoctorArgs};
 use crate::doctor::{self, Baseline, Finding, Level, Need, NeedState, Places, Watch};
 use crate::host::{Roots, sysctl};
@@ -66,8 +66,10 @@ pub async fn run(common: &Common, args: &DoctorArgs) -> Result<(), Failure> {
     };
     let choice = choose::Choice::new(common, &[])?;
     let (mut source, refused) = choose::source_and_refusal(common, &choice, true)?;
+    let confined = confine::while_observing(common, None)?;
     if !script {
         needs.push(doctor::programs(refused.as_ref()));
+        needs.push(doctor::confinement(confined));
     }
     let info = source.info().clone();
     let stopper = source.stopper();
@@ -88,16 +90,17 @@ pub async fn run(common: &Common, args: &DoctorArgs) -> Result<(), Failure> {
             _ = interrupt.recv() => return Err(Failure::Interrupted),
         }
     }
-    let written = if script {
-        Vec::new()
+    let (written, queues) = if script {
+        (Vec::new(), Vec::new())
     } else {
         let sysctls = places.roots.proc.join("sys");
-        doctor::written(Path::new("/"), |name| sysctl::read(&sysctls, name))
+        let written = doctor::written(Path::new("/"), |name| sysctl::read(&sysctls, name));
+        (written, doctor::queues(&places.roots.sys))
     };
     let report = Report {
         needs,
         baselines: watch.baselines(),
-        findings: watch.findings(&written),
+        findings: watch.findings(&written, &queues),
         flows: watch.model.open_flows(),
         source: info.name,
         watched_ns: window_ns,

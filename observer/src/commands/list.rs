@@ -8,7 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::ends::Ends;
 use super::table::{Row, Table};
-use super::{Failure, choose, output};
+use super::{Failure, choose, confine, output};
 use crate::cli::{Common, ListArgs, SourceChoice};
 use crate::export::jsonl;
 use crate::host::netns;
@@ -101,6 +101,7 @@ async fn measured(
     window: Duration,
 ) -> Result<(Model, Option<i64>), Failure> {
     let mut source = choose::source(common, choice, false)?;
+    confine::while_observing(common, None)?;
     let wall_offset_ns = source.info().wall_offset_ns;
     let stopper = source.stopper();
     let mut interrupt = signal(SignalKind::interrupt())?;

@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use super::ends::Ends;
 use super::record::by_key::ByKey;
-use super::{Failure, choose, output};
+use super::{Failure, choose, confine, output};
 use crate::cli::{Color, Common, FilterArgs};
 use crate::model::{Flow, Model};
 use crate::source::Source as _;
@@ -35,6 +35,7 @@ pub async fn run(common: &Common, args: &FilterArgs) -> Result<(), Failure> {
         source.info(),
         stopper.clone(),
     )?;
+    confine::while_shown(common)?;
     let view = view(common, &config);
     let options = tui::Options {
         view,

@@ -2,6 +2,7 @@
 
 mod choose;
 mod compare;
+mod confine;
 mod doctor;
 mod ends;
 mod export;
@@ -24,7 +25,7 @@ use std::process::ExitCode;
 
 use crate::cli::{Cli, Command, FilterArgs};
 use crate::kernel::load::LoadError;
-use crate::kernel::rights::{self, Needed, RightsError};
+use crate::kernel::rights::RightsError;
 
 /// How a command ended other than well.
 #[derive(Debug)]
@@ -97,36 +98,50 @@ impl Failure {
     }
 }
 
-/// Gives up the rights that the command has no use for, while there is one thread.
-fn confine(command: Option<&Command>) -> Result<(), RightsError> {
-    rights::refuse_set_uid()?;
-    let recording = match command {
-        // What it runs is to run as it would without us.
-        Some(Command::Record(args)) if !args.command.is_empty() => return Ok(()),
-        Some(Command::Lab(_)) => return Ok(()),
-        None | Some(Command::Live(_) | Command::Record(_)) => true,
-        Some(Command::List(_) | Command::Stream(_) | Command::Doctor(_)) => false,
-        // `serve` listens first; the others write where they are told to.
-        Some(_) => return rights::no_new_privs(),
+/// Whether standard output is where the command's data go.
+fn tells(command: Option<&Command>) -> bool {
+    let output = match command {
+        None
+        | Some(
+            Command::Live(_)
+            | Command::Record(_)
+            | Command::Replay(_)
+            | Command::Serve(_)
+            | Command::Import(_),
+        ) => return false,
+        Some(
+            Command::List(_)
+            | Command::Stream(_)
+            | Command::Doctor(_)
+            | Command::Completions(_)
+            | Command::Lab(_),
+        ) => return true,
+        Some(Command::Report(args)) => &args.output,
+        Some(Command::Compare(args)) => &args.output,
+        Some(Command::Export(args)) => &args.output,
+        Some(Command::Man(args)) => &args.output,
     };
-    rights::no_new_privs()?;
-    rights::keep(Needed {
-        namespaces: true,
-        recording,
-    })
+    output.is_none()
 }
 
 /// Runs what the command line asks for.
 pub fn run(cli: Cli) -> ExitCode {
-    if let Err(error) = confine(cli.command.as_ref()) {
+    if let Err(error) = confine::at_start(&cli) {
         return Failure::from(error).report();
+    }
+    if output::is_closed() && tells(cli.command.as_ref()) {
+        let text = "standard output is closed: there is nowhere to write to";
+        return Failure::Failed(anyhow::anyhow!(text)).report();
     }
     let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
     {
         Ok(runtime) => runtime,
-        Err(error) => return Failure::Failed(error.into()).report(),
+        Err(error) => {
+            let error = anyhow::Error::new(error);
+            return Failure::Failed(error.context("cannot begin to wait for events")).report();
+        }
     };
     let common = cli.common;
     let dashboard = matches!(cli.command, None | Some(Command::Live(_)));

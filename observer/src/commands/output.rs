@@ -1,12 +1,34 @@
 //! Where data and messages go: data to stdout, messages to stderr, nothing unescaped.
 
 use std::io::{self, BufWriter, StdoutLock, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
 
 use crate::event::Elsewhere;
 use crate::model::Model;
 use crate::units::escape;
+
+/// There was no standard output when the program began.
+static CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Runs before Rust's own beginning, which puts `/dev/null` where a standard descriptor is closed: what is written would be
+/// lost, and nobody told.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOOK: extern "C" fn() = look;
+
+extern "C" fn look() {
+    // SAFETY: asks for the flags of a descriptor, or that there is none.
+    if unsafe { libc::fcntl(1, libc::F_GETFD) } < 0 {
+        CLOSED.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whether what is written to standard output goes nowhere.
+pub fn is_closed() -> bool {
+    CLOSED.load(Ordering::Relaxed)
+}
 
 /// Buffered standard output; flush it whenever lines are complete.
 pub fn stdout() -> BufWriter<StdoutLock<'static>> {

@@ -13,10 +13,11 @@ use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{Failure, choose, output};
+use super::{Failure, choose, confine, output};
 use crate::cli::{Common, RecordArgs};
 use crate::event::Event;
 use crate::host::tree::Tree;
+use crate::kernel::confine::place_of;
 use crate::model::Model;
 use crate::record::{Environment, FileError, Files, Target};
 use crate::source::{Info, Source};
@@ -38,6 +39,11 @@ pub async fn run(common: &Common, args: &RecordArgs) -> Result<(), Failure> {
     let mut source = choose::source(common, &choice, true)?;
     describe(&mut target.environment, source.info());
     let mut recording = Recording::new(args, choice, target, source.stopper())?;
+    // The file is open; only one that follows it has to be made.
+    let further = args.max_size.map(|_| place_of(&args.output));
+    if program.is_none() {
+        confine::while_observing(common, further.as_deref())?;
+    }
     let mut stops = Stops::new()?;
     let mut child = None;
     let mut status = None;
@@ -61,6 +67,7 @@ pub async fn run(common: &Common, args: &RecordArgs) -> Result<(), Failure> {
         // The hooks are on and what there was before is known: now it may begin.
         if let (Some(program), None) = (&program, &child) {
             child = Some(Child::start(program, &args.command[1..])?);
+            confine::while_observing(common, further.as_deref())?;
         }
     };
     recording.stop();

@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Failure, choose, output};
+use super::{Failure, choose, confine, output};
 use crate::cli::{Common, ServeArgs};
 use crate::kernel::clock;
 use crate::kernel::rights::{self, Needed};
@@ -25,6 +25,7 @@ pub async fn run(common: &Common, args: &ServeArgs) -> Result<(), Failure> {
     })?;
     let choice = choose::Choice::new(common, &[])?;
     let mut source = choose::source(common, &choice, true)?;
+    confine::while_observing(common, None)?;
     source.hold();
     let stopper = source.stopper();
     let mut interrupt = signal(SignalKind::interrupt())?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::ends::Ends;
-use super::{Failure, choose, lines, output};
+use super::{Failure, choose, confine, lines, output};
 use crate::cli::{Common, StreamArgs};
 use crate::event::Event;
 use crate::export::jsonl;
@@ -18,6 +18,7 @@ use crate::units::Mono;
 pub async fn run(common: &Common, args: &StreamArgs) -> Result<(), Failure> {
     let choice = choose::Choice::new(common, &args.filter.filter)?;
     let mut source = choose::source(common, &choice, true)?;
+    confine::while_observing(common, None)?;
     let stopper = source.stopper();
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;

@@ -61,7 +61,8 @@ pub fn written(root: &Path, current: impl Fn(&str) -> Option<String>) -> Vec<Wri
 }
 
 /// `name = value` lines of `net.core` and `net.ipv4`; comments and patterns (`*`) left out.
-fn settings(text: &str) -> impl Iterator<Item = (String, String)> {
+#[doc(hidden)]
+pub fn settings(text: &str) -> impl Iterator<Item = (String, String)> {
     text.lines().filter_map(|line| {
         let line = line.trim().trim_start_matches('-');
         if line.starts_with(['#', ';']) {

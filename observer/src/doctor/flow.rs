@@ -29,6 +29,7 @@ pub(super) fn judge(path: &Path<'_>, out: &mut Vec<Finding>) {
             idle_restart(path),
             cached_ssthresh(path),
             dctcp_without_ecn(path),
+            ecn_refused(path),
         ]
     } else {
         vec![capacity::receive_buffer(path)]
@@ -349,6 +350,22 @@ fn dctcp_without_ecn(path: &Path<'_>) -> Option<Finding> {
         let old = path.sysctl("net.ipv4.tcp_ecn").unwrap_or("2");
         set(finding, "net.ipv4.tcp_ecn", "1", old)
     })
+}
+
+/// This host does not even agree where the peer asks.
+fn ecn_refused(path: &Path<'_>) -> Option<Finding> {
+    let off = path.sysctl("net.ipv4.tcp_ecn") == Some("0");
+    if !off || path.attributes?.ecn != Some(false) || path.cc() == "dctcp" {
+        return None;
+    }
+    let finding = start(path, "ecn_refused", Topic::Options, Level::Info)
+        .what(
+            "this host neither asks for ECN nor agrees to it: a queue that could mark has to drop",
+        )
+        .evidence(
+            "net.ipv4.tcp_ecn is 0 here; the kernel's own default is 2 (agree, but do not ask)",
+        );
+    Some(set(finding, "net.ipv4.tcp_ecn", "2", "0"))
 }
 
 /// An option of the handshake.

@@ -1,18 +1,19 @@
-//! Findings on the host: qdiscs really attached against the default, drops of its own, settings written but not in force.
+//! Findings on the host: qdiscs really attached against the default, drops of its own, offloads, queues of drivers, settings
+//! written but not in force.
 
 use std::collections::BTreeSet;
 
 use super::watch::Watch;
-use super::{Finding, Level, Topic, Written, set};
+use super::{Finding, Level, Queues, Topic, Written, set};
 use crate::event::{Device, DeviceId, TC_H_ROOT};
-use crate::units::percent;
+use crate::units::{percent, size};
 
 /// Qdiscs that kernels attach by themselves: what a changed default would have replaced.
 const DEFAULTS: [&str; 4] = ["pfifo_fast", "fq_codel", "fq", "fq_pie"];
 /// Of a device's packets, dropped by its own qdisc: from here on worth a word.
 const DROPS: f64 = 0.0001;
 
-pub(super) fn judge(watch: &Watch, written: &[Written], out: &mut Vec<Finding>) {
+pub(super) fn judge(watch: &Watch, written: &[Written], queues: &[Queues], out: &mut Vec<Finding>) {
     let used: BTreeSet<DeviceId> = watch
         .judged()
         .filter_map(|(flow, _)| watch.model.device_of(flow).map(|device| device.id))
@@ -28,6 +29,13 @@ pub(super) fn judge(watch: &Watch, written: &[Written], out: &mut Vec<Finding>) 
         out.extend(default.and_then(|default| not_attached(device, default)));
         if used.contains(&device.id) {
             out.extend(drops(watch, device));
+            out.extend(offloads(device));
+            out.extend(
+                queues
+                    .iter()
+                    .filter(|of| of.dev == device.name)
+                    .find_map(bql),
+            );
         }
     }
     out.extend(written.iter().filter_map(in_force));
@@ -83,6 +91,91 @@ fn drops(watch: &Watch, device: &Device) -> Option<Finding> {
     })
 }
 
+/// Segments cut and joined one by one: CPU, where the device or the stack could do many at once.
+fn offloads(device: &Device) -> Option<Finding> {
+    let on = device.offloads?;
+    let off: Vec<&str> = [("tso", on.tso), ("gso", on.gso), ("gro", on.gro)]
+        .into_iter()
+        .filter_map(|(name, on)| (!on).then_some(name))
+        .collect();
+    if off.is_empty() {
+        return None;
+    }
+    let dev = &device.name;
+    let each = |state: &str| {
+        let words: Vec<String> = off.iter().map(|name| format!("{name} {state}")).collect();
+        format!("ethtool -K {dev} {}", words.join(" "))
+    };
+    let finding = Finding::new("offloads_off", Topic::Settings, Level::Info, dev)
+        .what(format!("{dev} has {} off: every segment passes the stack by itself, which costs CPU at high rates", off.join(", ")))
+        .evidence(format!("{}: off", off.join(", ")))
+        .read(format!("ethtool -k {dev}"));
+    Some(finding.command(each("on"), each("off")))
+}
+
+/// What the driver holds below the qdisc.
+fn bql(queues: &Queues) -> Option<Finding> {
+    let Queues { dev, count, .. } = queues;
+    let files = format!("/sys/class/net/{dev}/queues/tx-*/byte_queue_limits");
+    if let Some(max) = queues.capped {
+        let write = |value: u64| format!("for f in {files}/limit_max; do echo {value} > $f; done");
+        return Some(
+            Finding::new("bql_capped", Topic::Qdisc, Level::Warn, dev)
+                .what(format!(
+                    "the driver's queue of {dev} is held to {} by limit_max",
+                    size(max)
+                ))
+                .evidence(format!(
+                    "limit has reached limit_max = {max} in one of {count} transmit queues"
+                ))
+                .command(write(u64::from(u32::MAX) >> 1), write(max))
+                .read(format!("grep . {files}/limit*")),
+        );
+    }
+    (!queues.counted).then(|| {
+        Finding::new("no_bql", Topic::Qdisc, Level::Info, dev)
+            .what(format!("the driver of {dev} has no byte queue limits: it may hold a queue that no qdisc sees or keeps short"))
+            .evidence(format!("limit is 0 in all of {count} transmit queues"))
+            .read(format!("grep . {files}/limit; ethtool -g {dev}"))
+    })
+}
+
+/// Settings that are still recommended, and what became of them.
+const OF_OLD: [(&str, &str); 7] = [
+    (
+        "net.ipv4.tcp_tw_recycle",
+        "it broke peers behind NAT, and was removed in 4.12",
+    ),
+    (
+        "net.ipv4.tcp_fack",
+        "forward acknowledgement gave way to RACK in 4.15",
+    ),
+    (
+        "net.ipv4.tcp_low_latency",
+        "it has had no effect since 4.14",
+    ),
+    (
+        "net.ipv4.tcp_abc",
+        "appropriate byte counting was removed in 3.9",
+    ),
+    (
+        "net.ipv4.tcp_frto_response",
+        "F-RTO was written anew in 3.10",
+    ),
+    (
+        "net.ipv4.tcp_cookie_size",
+        "TCP cookie transactions were removed in 3.10",
+    ),
+    ("net.ipv4.tcp_thin_dupack", "RACK took its place in 4.18"),
+];
+
+fn of_old(name: &str) -> Option<&'static str> {
+    OF_OLD
+        .iter()
+        .find(|(old, _)| *old == name)
+        .map(|(_, why)| *why)
+}
+
 /// What a file sets, and the kernel does not have, or has otherwise.
 fn in_force(written: &Written) -> Option<Finding> {
     let Written {
@@ -95,10 +188,20 @@ fn in_force(written: &Written) -> Option<Finding> {
     match now {
         None => Some(
             Finding::new("no_such_setting", Topic::Settings, Level::Info, name)
-                .what(format!(
-                    "this kernel has no setting {name}: the line has no effect"
-                ))
+                .what(match of_old(name) {
+                    Some(why) => format!("{name} has no effect: {why}"),
+                    None => format!("this kernel has no setting {name}: the line has no effect"),
+                })
                 .evidence(format!("{file}: {name} = {value}"))
+                .read(format!("sysctl {name}")),
+        ),
+        Some(now) if of_old(name).is_some() => Some(
+            Finding::new("no_effect", Topic::Settings, Level::Info, name)
+                .what(format!(
+                    "{name} has no effect: {}",
+                    of_old(name).unwrap_or_default()
+                ))
+                .evidence(format!("{file}: {name} = {value}; in force: {now}"))
                 .read(format!("sysctl {name}")),
         ),
         Some(now) if now != value => Some(set(

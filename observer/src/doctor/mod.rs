@@ -9,12 +9,14 @@ mod flow;
 mod host;
 mod needs;
 mod path;
+mod queues;
 mod watch;
 
 use serde::Serialize;
 
-pub use files::{Written, written};
-pub use needs::{Need, NeedState, Places, needs, programs};
+pub use files::{Written, settings, written};
+pub use needs::{Need, NeedState, Places, confinement, needs, programs};
+pub use queues::{Queues, queues};
 pub use watch::{Baseline, Watch};
 
 /// How bad it is. `Info` alone is no reason for another exit code than 0.

@@ -15,6 +15,7 @@ use crate::host::process::owners_by_inode;
 use crate::host::{Roots, netns, sysctl};
 use crate::kernel::btf::{Btf, BtfError, HookFit, resolve};
 use crate::kernel::caps::{Cap, Caps};
+use crate::kernel::confine::Confined;
 use crate::kernel::congestion::CcLayouts;
 use crate::kernel::diag::{Diag, Families, States};
 use crate::kernel::load::LoadError;
@@ -32,7 +33,8 @@ pub enum NeedState {
 /// One rung.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Need {
-    /// `binary`, `capability`, `lockdown`, `btf`, `hook`, `field`, `socket_diag`, `module`, `view`, `programs`.
+    /// `binary`, `capability`, `lockdown`, `btf`, `hook`, `field`, `socket_diag`, `module`, `view`, `programs`,
+    /// `confinement`.
     pub kind: &'static str,
     pub name: String,
     pub state: NeedState,
@@ -122,6 +124,27 @@ pub fn programs(refused: Option<&LoadError>) -> Need {
                 Some("report this with the kernel's version and the log named".to_owned()),
             )
         },
+    }
+}
+
+/// How far we could confine ourselves.
+pub fn confinement(confined: Confined) -> Need {
+    let need = Need::found("confinement", "Landlock", "writes and listens nowhere else");
+    let (detail, fix) = match confined {
+        Confined::Fully => return need,
+        Confined::Partly => (
+            "an older one: not all of renaming, truncating and TCP",
+            "a kernel from 6.7 on",
+        ),
+        Confined::Not => (
+            "not in this kernel, or not switched on",
+            "a kernel from 5.13 on with landlock among the boot's lsm=",
+        ),
+    };
+    let lost = "nothing that is observed: a fault of ours could write where it was not told to";
+    Need {
+        detail: detail.to_owned(),
+        ..need.missing(Level::Info, lost, Some(fix.to_owned()))
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::path::Path;
-use super::{Finding, Written, flow, host, merged};
+use super::{Finding, Queues, Written, flow, host, merged};
 use crate::event::{Device, DeviceId, Event, FlowId, Payload, Sample};
 use crate::model::{Flow, Model};
 use crate::units::Limit;
@@ -284,8 +284,8 @@ impl Watch {
         lines
     }
 
-    /// Everything found, with what the host's files say of its settings.
-    pub fn findings(&self, written: &[Written]) -> Vec<Finding> {
+    /// Everything found, with what the host's files say of its settings and of its devices' queues.
+    pub fn findings(&self, written: &[Written], queues: &[Queues]) -> Vec<Finding> {
         let mut findings = Vec::new();
         for (flow, seen) in self.judged() {
             if let Some(path) = self.path(flow, seen) {
@@ -297,7 +297,7 @@ impl Watch {
         {
             flow::judge_target(&path, &mut findings);
         }
-        host::judge(self, written, &mut findings);
+        host::judge(self, written, queues, &mut findings);
         merged(findings)
     }
 }

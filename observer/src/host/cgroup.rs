@@ -83,7 +83,7 @@ impl Cgroups {
 }
 
 /// The first mount of type `cgroup2` (`proc_pid_mountinfo(5)`).
-fn mount_point(mountinfo: &str) -> Option<PathBuf> {
+pub(super) fn mount_point(mountinfo: &str) -> Option<PathBuf> {
     mountinfo.lines().find_map(|line| {
         let (before, after) = line.split_once(" - ")?;
         let kind = after.split(' ').next()?;

@@ -43,7 +43,7 @@ pub fn links(netlink: &mut Netlink) -> Result<Vec<Link>, NetlinkError> {
 }
 
 /// `None` for another message and for a device without a name.
-fn parse(message: Message<'_>) -> Option<Link> {
+pub(super) fn parse(message: Message<'_>) -> Option<Link> {
     if message.kind != RTM_NEWLINK {
         return None;
     }

@@ -48,6 +48,35 @@ impl Default for Roots {
     }
 }
 
+/// Every reader of netlink's replies over a datagram, whatever it is: for fuzzing.
+#[doc(hidden)]
+pub fn read_replies(datagram: &[u8]) {
+    let _ = netlink::replies(datagram, |message| {
+        let _ = (
+            link::parse(message),
+            route::parse(message),
+            qdisc::read(message),
+        );
+        let _ = (offload::family(message), offload::device(message));
+    });
+}
+
+/// Every reader of the host's texts over the same one, whatever it is: for fuzzing.
+#[doc(hidden)]
+pub fn read_texts(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let _ = (
+        count_cpus(&text),
+        cgroup::mount_point(&text),
+        tree::parent_in(bytes),
+    );
+    let _ = (
+        process::socket_inode(bytes),
+        tree::children_in(&text).count(),
+    );
+    assert_eq!(sysctl::normal(bytes).trim(), sysctl::normal(bytes));
+}
+
 /// How often what devices offload is read.
 const OFFLOADS_EVERY_NS: u64 = 10_000_000_000;
 

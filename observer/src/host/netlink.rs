@@ -212,6 +212,14 @@ struct Taken {
     interrupted: bool,
 }
 
+/// Hands the messages of a datagram that answer the request 0 to `each`: for fuzzing.
+pub(crate) fn replies(
+    datagram: &[u8],
+    mut each: impl FnMut(Message<'_>),
+) -> Result<(), NetlinkError> {
+    take(datagram, 0, &mut each).map(|_| ())
+}
+
 /// Hands the messages of a datagram that answer `sequence` to `each`.
 fn take(
     datagram: &[u8],

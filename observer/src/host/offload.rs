@@ -36,7 +36,7 @@ pub fn offloads() -> Result<BTreeMap<u32, Offloads>, NetlinkError> {
     Ok(found.into_iter().collect())
 }
 
-fn family(message: Message<'_>) -> Option<u16> {
+pub(super) fn family(message: Message<'_>) -> Option<u16> {
     u16_at(
         attribute(message.body.get(GENLMSGHDR..)?, CTRL_ATTR_FAMILY_ID)?,
         0,
@@ -44,7 +44,7 @@ fn family(message: Message<'_>) -> Option<u16> {
 }
 
 /// A device's index and what it has switched on: bits that are off are not listed.
-fn device(message: Message<'_>) -> Option<(u32, Offloads)> {
+pub(super) fn device(message: Message<'_>) -> Option<(u32, Offloads)> {
     let body = message.body.get(GENLMSGHDR..)?;
     let header = attribute(body, ETHTOOL_A_FEATURES_HEADER)?;
     let index = u32_at(attribute(header, ETHTOOL_A_HEADER_DEV_INDEX)?, 0)?;

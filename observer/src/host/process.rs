@@ -86,7 +86,7 @@ fn sockets(dir: &Path, inodes: &mut Vec<u32>) -> Result<(), Errno> {
     Ok(())
 }
 
-fn socket_inode(link: &[u8]) -> Option<u32> {
+pub(super) fn socket_inode(link: &[u8]) -> Option<u32> {
     let number = link.strip_prefix(b"socket:[")?.strip_suffix(b"]")?;
     std::str::from_utf8(number).ok()?.parse().ok()
 }

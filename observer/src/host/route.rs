@@ -64,7 +64,7 @@ fn push(body: &mut Vec<u8>, kind: u16, payload: &[u8]) {
     body.extend_from_slice(payload);
 }
 
-fn parse(message: Message<'_>) -> Option<u32> {
+pub(super) fn parse(message: Message<'_>) -> Option<u32> {
     if message.kind != RTM_NEWROUTE {
         return None;
     }

@@ -86,8 +86,12 @@ pub fn read_all(root: &Path) -> BTreeMap<String, Option<String>> {
 /// or it cannot be read.
 pub fn read(root: &Path, name: &str) -> Option<String> {
     let bytes = fs::read(root.join(name.replace('.', "/"))).ok()?;
-    let value = String::from_utf8_lossy(&bytes);
-    Some(value.split_whitespace().collect::<Vec<_>>().join(" "))
+    Some(normal(&bytes))
+}
+
+pub(super) fn normal(bytes: &[u8]) -> String {
+    let value = String::from_utf8_lossy(bytes);
+    value.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

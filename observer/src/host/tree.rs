@@ -79,11 +79,7 @@ impl Tree {
     }
 
     fn parent(&self, pid: u32) -> Option<u32> {
-        let stat = fs::read(self.proc.join(format!("{pid}/stat"))).ok()?;
-        // `pid (comm) state ppid …`: comm may hold anything, brackets too.
-        let behind = stat.iter().rposition(|byte| *byte == b')')?;
-        let rest = std::str::from_utf8(&stat[behind + 1..]).ok()?;
-        rest.split_ascii_whitespace().nth(1)?.parse().ok()
+        parent_in(&fs::read(self.proc.join(format!("{pid}/stat"))).ok()?)
     }
 
     /// Of all its threads; none where the kernel does not tell (`CONFIG_PROC_CHILDREN`).
@@ -95,13 +91,21 @@ impl Tree {
             .flatten()
             .filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
         lists
-            .flat_map(|list| {
-                list.split_ascii_whitespace()
-                    .filter_map(|pid| pid.parse().ok())
-                    .collect::<Vec<u32>>()
-            })
+            .flat_map(|list| children_in(&list).collect::<Vec<u32>>())
             .collect()
     }
+}
+
+/// `pid (comm) state ppid …`: comm may hold anything, brackets too.
+pub(super) fn parent_in(stat: &[u8]) -> Option<u32> {
+    let behind = stat.iter().rposition(|byte| *byte == b')')?;
+    let rest = std::str::from_utf8(&stat[behind + 1..]).ok()?;
+    rest.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+pub(super) fn children_in(list: &str) -> impl Iterator<Item = u32> {
+    list.split_ascii_whitespace()
+        .filter_map(|pid| pid.parse().ok())
 }
 
 #[cfg(test)]

@@ -25,7 +25,9 @@ pub fn kernel_counts(fd: BorrowedFd<'_>) -> Option<KernelCounts> {
     parse_fdinfo(&text)
 }
 
-fn parse_fdinfo(text: &str) -> Option<KernelCounts> {
+/// What `/proc/self/fdinfo/FD` of a program says.
+#[doc(hidden)]
+pub fn parse_fdinfo(text: &str) -> Option<KernelCounts> {
     let field = |name: &str| {
         text.lines()
             .filter_map(|line| line.split_once(':'))

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::event::{Attributes, FlowId, Sample, TcpState};
-use crate::host::netlink::{Netlink, NetlinkError, Pass, attributes, u32_at, u64_at};
+use crate::host::netlink::{Netlink, NetlinkError, Pass, attributes, replies, u32_at, u64_at};
 use info::TcpInfo;
 
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
@@ -295,6 +295,16 @@ impl<'a> Seen<'a> {
             sample: self.sample(),
         }
     }
+}
+
+/// The sockets of a datagram, whatever it is, as of the namespace 0: for fuzzing.
+#[doc(hidden)]
+pub fn read_sockets(datagram: &[u8]) -> Vec<Socket> {
+    let mut sockets = Vec::new();
+    let _ = replies(datagram, |message| {
+        sockets.extend(Seen::read(message.body, 0).map(|seen| seen.socket()));
+    });
+    sockets
 }
 
 /// Up to its NUL.

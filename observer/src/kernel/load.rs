@@ -76,8 +76,14 @@ pub enum LoadError {
         "the object with the kernel programs does not fit: {0}; build it anew: cargo xtask build"
     )]
     Patch(#[from] PatchError),
-    #[error("the object with the kernel programs does not load: {0}")]
+    #[error("the object with the kernel programs does not load: {}", chain(.0))]
     Object(#[from] EbpfError),
+    /// Of any of the steps.
+    #[error(
+        "only {limit} files may be open (ulimit -n), and the kernel programs with their maps take some forty: \
+         raise it: ulimit -n 1024"
+    )]
+    Files { limit: u64 },
     #[error("the kernel's type information does not parse: {0}")]
     AyaBtf(#[from] aya::BtfError),
     #[error(
@@ -89,7 +95,10 @@ pub enum LoadError {
         tail: String,
         log: String,
     },
-    #[error("the program {program} cannot be loaded or attached at {hook}: {source}")]
+    #[error(
+        "the program {program} cannot be loaded or attached at {hook}: {}",
+        chain(source)
+    )]
     Program {
         program: &'static str,
         hook: &'static str,
@@ -103,6 +112,28 @@ pub enum LoadError {
     Thread(std::io::Error),
     #[error("the walk over sockets or files failed: {0}")]
     Iterator(std::io::Error),
+}
+
+/// An error with its causes: the libraries' own texts leave out what the kernel said.
+fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut at = error.source();
+    while let Some(cause) = at {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        at = cause.source();
+    }
+    text
+}
+
+/// Whether it came of too many open files.
+fn out_of_files(error: &LoadError) -> bool {
+    let text = chain(error);
+    [libc::EMFILE, libc::ENFILE]
+        .into_iter()
+        .any(|errno| text.contains(&format!("(os error {errno})")))
 }
 
 /// The programs, loaded; dropping it detaches and unloads them.
@@ -130,6 +161,17 @@ impl std::fmt::Debug for Programs {
 impl Programs {
     /// Loads all programs; none is attached yet.
     pub fn load(options: &Options) -> Result<Self, LoadError> {
+        Self::load_all(options).map_err(|error| match error {
+            error if out_of_files(&error) => LoadError::Files {
+                limit: rustix::process::getrlimit(rustix::process::Resource::Nofile)
+                    .current
+                    .unwrap_or(u64::MAX),
+            },
+            error => error,
+        })
+    }
+
+    fn load_all(options: &Options) -> Result<Self, LoadError> {
         let bytes = object::object().ok_or(LoadError::Stub)?;
         let missing = caps::missing();
         if !missing.is_empty() {
@@ -354,7 +396,7 @@ impl Programs {
             .map_err(|source| refused(program, source))?;
         let mut file = link
             .into_file()
-            .map_err(|source| LoadError::Iterator(std::io::Error::other(source)))?;
+            .map_err(|source| LoadError::Iterator(std::io::Error::other(chain(&source))))?;
         file.read_to_end(buffer).map_err(LoadError::Iterator)?;
         Ok(())
     }

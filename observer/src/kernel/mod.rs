@@ -3,6 +3,7 @@
 pub mod btf;
 pub mod caps;
 pub mod clock;
+pub mod confine;
 pub mod congestion;
 mod convert;
 pub mod counters;

@@ -39,6 +39,8 @@ pub enum RightsError {
     SetUid(String),
     #[error("rights that are not needed cannot be given up: {0}")]
     Kept(#[from] Errno),
+    #[error("where observer may write cannot be confined: {0}")]
+    Confined(#[from] landlock::RulesetError),
 }
 
 /// A set-uid program's rights are whoever's calls it.

@@ -202,7 +202,7 @@ pub fn wait_for<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
         if let Some(found) = check() {
             return found;
         }
-        assert!(start.elapsed() < Duration::from_secs(60), "no {what}");
+        assert!(start.elapsed() < Duration::from_mins(1), "no {what}");
         thread::sleep(Duration::from_millis(5));
     }
 }
