@@ -5,6 +5,7 @@ mod binary;
 mod checkout;
 mod checks;
 mod dist;
+mod fuzz;
 mod kernel;
 mod lab;
 mod linker;
@@ -14,6 +15,7 @@ mod packages;
 mod step;
 mod suite;
 mod toolchain;
+mod vm;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -70,6 +72,10 @@ enum Command {
     },
     /// Make what is shipped, in target/dist: a static binary with man pages and completions, a Debian package, checksums
     Dist,
+    /// Run libFuzzer over the parsers, from the seeds that the tests use
+    Fuzz(fuzz::Fuzz),
+    /// Run kernel tests in guests of other kernels (QEMU), and make the table in docs/KERNELS.md of what came out
+    Vm(vm::Vm),
     /// Everything a change has to pass: format, lints, dependency policy, then `test`
     Ci,
 }
@@ -113,6 +119,8 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
         Command::Bench { what, args } => bench::run(&checkout, &machine, what, &args),
         Command::Lab { what, args } => lab::run(&checkout, &machine, &what, &args),
         Command::Dist => dist::make(&checkout, &machine),
+        Command::Fuzz(fuzz) => fuzz::run_all(&checkout, &fuzz),
+        Command::Vm(vm) => vm::run_all(&checkout, &machine, &vm),
         Command::Test => suite::run(&checkout, &machine, Vec::new()),
         Command::Ci => {
             let skips = checks::run(&checkout, &machine)?;

@@ -1,0 +1,8 @@
+//! `targets::proc` by libFuzzer.
+
+#![no_main]
+
+#[path = "../targets.rs"]
+mod targets;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| targets::proc(bytes));
