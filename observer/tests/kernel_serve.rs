@@ -76,14 +76,15 @@ fn sums(text: &str) -> BTreeMap<String, f64> {
     sums
 }
 
-/// Every name of SPEC §10 but that of verdicts.
-const NAMES: [&str; 16] = [
+/// Every name of SPEC §10.
+const NAMES: [&str; 17] = [
     "observer_flows",
     "observer_acked_bytes_total",
     "observer_sent_bytes_total",
     "observer_retransmitted_bytes_total",
     "observer_retransmits_total",
     "observer_flow_limits",
+    "observer_flow_verdicts",
     "observer_rtt_seconds_count",
     "observer_queueing_delay_seconds_count",
     "observer_delivery_rate_bytes_per_second_count",

@@ -8,26 +8,33 @@ use std::path::{Path, PathBuf};
 const MAY_KNOW: &[(&str, &[&str])] = &[
     ("units", &[]),
     ("event", &["units"]),
-    ("model", &["event", "units"]),
+    // The detectors stand beside the model; a flow knows what was judged of it.
+    ("model", &["detect", "event", "units"]),
     ("detect", &["event", "units"]),
     ("record", &["event", "units"]),
     ("import", &["event", "units"]),
     ("filter", &["event", "model", "units"]),
     ("playback", &["event", "model", "record", "units"]),
-    ("export", &["event", "model", "units"]),
-    ("report", &["event", "export", "model", "record", "units"]),
+    ("export", &["detect", "event", "model", "units"]),
+    (
+        "report",
+        &["detect", "event", "export", "model", "record", "units"],
+    ),
     ("host", &["event", "units"]),
     // socket-diag speaks netlink, which the host room owns.
     ("kernel", &["event", "host", "units"]),
     ("source", &["event", "host", "kernel", "record", "units"]),
     // `run` alone knows sources: the loop waits for events and keys at once.
     // A filter may be typed on the screen.
-    ("tui", &["event", "filter", "model", "source", "units"]),
+    (
+        "tui",
+        &["detect", "event", "filter", "model", "source", "units"],
+    ),
     // It gives the truth; who observes gives the answer.
     ("lab", &["host", "units"]),
     // Judges the fold; its ladder of needs asks the kernel and the host.
     ("doctor", &["event", "host", "kernel", "model", "units"]),
-    ("serve", &["event", "model", "units"]),
+    ("serve", &["detect", "event", "model", "units"]),
     (
         "cli",
         &["kernel", "lab", "record", "report", "source", "tui"],
@@ -35,8 +42,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     (
         "commands",
         &[
-            "cli", "doctor", "event", "export", "filter", "host", "import", "kernel", "lab",
-            "model", "playback", "record", "report", "serve", "source", "tui", "units",
+            "cli", "detect", "doctor", "event", "export", "filter", "host", "import", "kernel",
+            "lab", "model", "playback", "record", "report", "serve", "source", "tui", "units",
         ],
     ),
 ];

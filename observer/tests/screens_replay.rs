@@ -295,7 +295,7 @@ fn live_is_gone_back_in_and_come_back_to() {
         &model,
         &any,
     );
-    assert!(told.is_some_and(|told| told.starts_with("no verdicts")));
+    assert!(told.is_some_and(|told| told.starts_with("no verdict change after")));
     look.act(Command::First, &model, &any);
     assert_eq!(look.at(&model).now(), Mono(S));
     let told = look.act(Command::Step(Direction::Back), &model, &any);

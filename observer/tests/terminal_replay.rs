@@ -83,7 +83,7 @@ fn a_recording_is_played_gone_through_and_left() {
     pty.type_in(":77%x\r");
     pty.wait_shown("is no time");
     pty.type_in("\x03v");
-    pty.wait_shown("no verdicts");
+    pty.wait_shown("no verdict change after this");
     pty.type_in("}}}}}");
     pty.wait_shown("PAUSED 100×");
     pty.type_in(" ");

@@ -15,7 +15,7 @@ use crate::export::parquet::Parquet;
 use crate::export::perfetto::Perfetto;
 use crate::export::table::Table;
 use crate::export::{Jsonl, Sink, jsonl};
-use crate::model::Model;
+use crate::model::Fold;
 use crate::source::Source as _;
 use crate::source::replay::Replay;
 use crate::units::escape;
@@ -34,22 +34,27 @@ pub async fn run(common: &Common, args: &ExportArgs) -> Result<(), Failure> {
         wall_offset_ns: source.info().wall_offset_ns,
         ..jsonl::Context::default()
     };
-    let mut model = Model::default();
+    let mut fold = Fold::default();
     while let Some(batch) = source.next().await.map_err(|error| failed(&error))? {
         sink.foresee(&batch);
         for event in &batch {
-            model.apply(event);
-            lines::each(event, &mut model, &choice, &context, &mut |line| {
+            fold.apply(event);
+            lines::each(event, fold.model_mut(), &choice, &context, &mut |line| {
                 sink.line(line)
             })?;
         }
         sink.flush()?;
     }
+    fold.finish();
+    lines::derived(fold.model_mut(), &choice, &context, &mut |line| {
+        sink.line(line)
+    })?;
+    let model = fold.model();
     let open = model
         .flows()
-        .filter(|flow| !flow.is_closed() && choice.shows_event(&model, flow));
+        .filter(|flow| !flow.is_closed() && choice.shows_event(model, flow));
     for flow in open {
-        sink.open_flow(&jsonl::flow_object(&model, flow, &context))?;
+        sink.open_flow(&jsonl::flow_object(model, flow, &context))?;
     }
     for file in sink.finish()? {
         file.finish()?;

@@ -22,16 +22,29 @@ pub fn each(
             None => choice.is_everything(),
         },
     };
-    let derived = model.take_derived();
-    if !shown {
-        return Ok(());
-    }
-    if let Some(line) = jsonl::event_line(event, model, context) {
+    if shown && let Some(line) = jsonl::event_line(event, model, context) {
         take(&line)?;
     }
-    derived
-        .iter()
-        .try_for_each(|derived| take(&jsonl::derived_line(derived, model, context)))
+    derived(model, choice, context, take)
+}
+
+/// Hands on the lines of what was derived since the last time, of the flows asked for.
+pub fn derived(
+    model: &mut Model,
+    choice: &choose::Choice,
+    context: &jsonl::Context,
+    take: &mut dyn FnMut(&Line<'_>) -> io::Result<()>,
+) -> io::Result<()> {
+    for derived in model.take_derived() {
+        let shown = derived.flows().iter().any(|id| match model.flow(*id) {
+            Some(flow) => choice.shows_event(model, flow),
+            None => choice.is_everything(),
+        });
+        if shown {
+            take(&jsonl::derived_line(&derived, model, context))?;
+        }
+    }
+    Ok(())
 }
 
 /// Writes them.

@@ -14,7 +14,7 @@ use crate::export::jsonl;
 use crate::host::netns;
 use crate::kernel::clock;
 use crate::kernel::diag::{Diag, Families, Seen, States};
-use crate::model::{Figures, Flow, Model};
+use crate::model::{Figures, Flow, Fold, Model};
 use crate::source::Source;
 use crate::source::facts::Wanted;
 use crate::source::snapshot::{SnapshotError, snapshot};
@@ -107,14 +107,14 @@ async fn measured(
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let window_ns = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
-    let mut model = Model::with_window(window_ns);
+    let mut fold = Fold::with_window(window_ns);
     let end = tokio::time::sleep(window);
     tokio::pin!(end);
     let mut ended = false;
     loop {
         tokio::select! {
             batch = source.next() => match batch.map_err(|error| Failure::Failed(error.into()))? {
-                Some(batch) => batch.iter().for_each(|event| model.apply(event)),
+                Some(batch) => batch.iter().for_each(|event| drop(fold.apply(event))),
                 None => break,
             },
             () = &mut end, if !ended => {
@@ -126,7 +126,8 @@ async fn measured(
             _ = terminate.recv() => return Err(Failure::Interrupted),
         }
     }
-    Ok((model, wall_offset_ns))
+    fold.finish();
+    Ok((fold.into_model(), wall_offset_ns))
 }
 
 /// No programs: socket-diag, once, and what is wanted beyond it. Rates are unknown.
@@ -171,6 +172,7 @@ fn lines(common: &Common, ends: &Ends) -> Result<(), Failure> {
             cc_version: seen.cc_version().map(Into::into),
             qdisc: None,
             container: None,
+            verdict: None,
             sample: sample.as_ref(),
             figures: sample.as_ref().map(Figures::of_one).unwrap_or_default(),
         };

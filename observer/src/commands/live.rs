@@ -6,8 +6,8 @@ use super::ends::Ends;
 use super::record::by_key::ByKey;
 use super::{Failure, choose, confine, output};
 use crate::cli::{Color, Common, FilterArgs};
-use crate::model::{Flow, Model};
-use crate::source::Source as _;
+use crate::model::{Flow, Fold, Model};
+use crate::source::Source;
 use crate::tui::{
     self, Addresses, Key, ViewState,
     columns::Column,
@@ -18,7 +18,12 @@ use crate::tui::{
 pub async fn run(common: &Common, args: &FilterArgs) -> Result<(), Failure> {
     let choice = choose::Choice::new(common, &args.filter)?;
     if let Some(size) = common.screen {
-        return still(common, choice, size).await;
+        if common.script.is_none() {
+            let text = "--screen is of a script (--script FILE), or of a recording ('observer replay FILE')";
+            return Err(Failure::Usage(text.to_owned()));
+        }
+        let mut source = choose::source(common, &choice, true)?;
+        return still(common, choice, &mut source, size).await;
     }
     if !tui::is_terminal() {
         return Err(Failure::Usage(
@@ -90,21 +95,25 @@ pub(super) fn settings(common: &Common) -> Result<Config, Failure> {
     }
 }
 
-/// One screen of a script as text, by the settings of the file named only: what documents show is nobody's own.
-async fn still(common: &Common, choice: choose::Choice, size: (u16, u16)) -> Result<(), Failure> {
+/// One screen of all that `source` tells as text, by the settings of the file named only: what documents show is nobody's own.
+pub(super) async fn still(
+    common: &Common,
+    choice: choose::Choice,
+    source: &mut impl Source,
+    size: (u16, u16),
+) -> Result<(), Failure> {
     let wrong = |key: &str| Failure::Usage(format!("no key {key:?} means anything there"));
     let names = common.keys.iter().flat_map(|keys| &keys.0);
     let keys = names.map(|name| Key::named(name).ok_or_else(|| wrong(name)));
     let keys = keys.collect::<Result<Vec<Key>, Failure>>()?;
-    let mut source = choose::source(common, &choice, true)?;
-    let mut model = Model::default();
+    let mut fold = Fold::default();
     while let Some(batch) = source
         .next()
         .await
         .map_err(|error| Failure::Failed(error.into()))?
     {
         for event in &batch {
-            model.apply(event);
+            fold.apply(event);
         }
     }
     let config = match common.config {
@@ -113,7 +122,14 @@ async fn still(common: &Common, choice: choose::Choice, size: (u16, u16)) -> Res
     };
     let shows = move |model: &Model, flow: &Flow| choice.shows_live(model, flow);
     let view = config.view(false);
-    let text = tui::still(&model, view, source.info().origin, &shows, size, &keys);
+    let text = tui::still(
+        fold.model(),
+        view,
+        source.info().origin,
+        &shows,
+        size,
+        &keys,
+    );
     let text = text.map_err(|key| wrong(&key.text()))?;
     let mut out = output::stdout();
     out.write_all(text.as_bytes())?;

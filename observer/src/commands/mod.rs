@@ -145,7 +145,7 @@ pub fn run(cli: Cli) -> ExitCode {
     };
     let common = cli.common;
     let dashboard = matches!(cli.command, None | Some(Command::Live(_)));
-    if common.screen.is_some() && !dashboard {
+    if common.screen.is_some() && !dashboard && !matches!(cli.command, Some(Command::Replay(_))) {
         let text = "--screen draws the dashboard: leave the subcommand out";
         return Failure::Usage(text.to_owned()).report();
     }

@@ -10,6 +10,7 @@ use crate::event::FlowId;
 use crate::model::{MarkKind, Model};
 use crate::playback::{Player, Span};
 use crate::record::{Ending, How, ReadError};
+use crate::source::replay::Replay;
 use crate::tui::{
     self, Command, Direction, Fed, Feed, Timeline, Transport, TuiError, Wall, Wanted, cells,
 };
@@ -29,6 +30,12 @@ pub async fn run(common: &Common, args: &ReplayArgs) -> Result<(), Failure> {
     if common.script.is_some() {
         let text = "replay plays recordings: 'observer --script FILE' shows a script";
         return Err(Failure::Usage(text.to_owned()));
+    }
+    if let Some(size) = common.screen {
+        let mut source = Replay::open(&args.file).map_err(|error| {
+            Failure::Failed(anyhow::anyhow!("{}: {error}", args.file.display()))
+        })?;
+        return live::still(common, choice, &mut source, size).await;
     }
     if !tui::is_terminal() {
         return Err(Failure::Usage(

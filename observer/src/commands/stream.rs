@@ -10,7 +10,7 @@ use super::{Failure, choose, confine, lines, output};
 use crate::cli::{Common, StreamArgs};
 use crate::event::Event;
 use crate::export::jsonl;
-use crate::model::Model;
+use crate::model::Fold;
 use crate::source::{Info, Source};
 use crate::units::Mono;
 
@@ -36,7 +36,7 @@ pub async fn run(common: &Common, args: &StreamArgs) -> Result<(), Failure> {
         }
     }
     writer.finish()?;
-    let lost = writer.model.lost();
+    let lost = writer.fold.model().lost();
     if common.strict && lost > 0 {
         return Err(Failure::Lost(lost));
     }
@@ -51,7 +51,7 @@ const SETTLED_NS: u64 = 1_500_000_000;
 
 /// Folds what comes and writes what is asked for.
 struct Writer {
-    model: Model,
+    fold: Fold,
     context: jsonl::Context,
     choice: choose::Choice,
     stopper: choose::Stopper,
@@ -80,7 +80,7 @@ impl Writer {
         let ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let every_ns = args.every.map(ns);
         Self {
-            model: every_ns.map_or_else(Model::default, Model::with_window),
+            fold: every_ns.map_or_else(Fold::default, Fold::with_window),
             context: jsonl::Context {
                 wall_offset_ns: info.wall_offset_ns,
                 ..jsonl::Context::default()
@@ -102,7 +102,7 @@ impl Writer {
     /// Takes a batch; true when the time is up.
     fn batch(&mut self, batch: &[Event]) -> Result<bool, Failure> {
         for event in batch {
-            self.model.apply(event);
+            self.fold.apply(event);
             if self.every_ns.is_none() {
                 self.event(event)?;
             }
@@ -110,32 +110,32 @@ impl Writer {
         // Whole batches: what was read at one moment is shown together.
         self.at_intervals()?;
         self.out.flush()?;
-        if !self.told && self.model.elsewhere().is_some() {
+        if !self.told && self.fold.model().elsewhere().is_some() {
             self.told = true;
-            output::elsewhere(self.model.elsewhere());
+            output::elsewhere(self.fold.model().elsewhere());
         }
-        self.limitations = output::degraded(&self.model, self.limitations);
-        let started = *self.started.get_or_insert(self.model.now());
-        if !self.told_left_out && self.model.now().since(started) >= SETTLED_NS {
+        self.limitations = output::degraded(self.fold.model(), self.limitations);
+        let started = *self.started.get_or_insert(self.fold.model().now());
+        if !self.told_left_out && self.fold.model().now().since(started) >= SETTLED_NS {
             self.told_left_out = true;
-            if let Some(text) = self.choice.left_out(&self.model) {
+            if let Some(text) = self.choice.left_out(self.fold.model()) {
                 output::message(&format!("observer: {text}"));
             }
         }
         Ok(self
             .end_after_ns
-            .is_some_and(|after| self.model.now().since(started) >= after))
+            .is_some_and(|after| self.fold.model().now().since(started) >= after))
     }
 
     fn event(&mut self, event: &Event) -> Result<(), Failure> {
         let Self {
-            model,
+            fold,
             choice,
             context,
             out,
             ..
         } = self;
-        Ok(lines::write(out, event, model, choice, context)?)
+        Ok(lines::write(out, event, fold.model_mut(), choice, context)?)
     }
 
     /// One object per flow whenever an interval of event time has passed; also of flows that ended within it.
@@ -143,7 +143,7 @@ impl Writer {
         let Some(every) = self.every_ns else {
             return Ok(());
         };
-        let now = self.model.now();
+        let now = self.fold.model().now();
         let next = *self.next.get_or_insert(now.plus(every));
         if !self.looked && now.plus(LOOK_AHEAD_NS.min(every / 2)) >= next {
             self.looked = true;
@@ -159,20 +159,35 @@ impl Writer {
 
     /// A row of every flow asked for that is open, or ended after `since_ns`.
     fn rows(&mut self, since_ns: u64) -> Result<(), Failure> {
-        for flow in self.model.flows() {
+        let model = self.fold.model();
+        for flow in model.flows() {
             let shown = match flow.closed_at() {
-                None => self.choice.shows(&self.model, flow),
-                Some(at) => at.0 > since_ns && self.choice.shows_event(&self.model, flow),
+                None => self.choice.shows(model, flow),
+                Some(at) => at.0 > since_ns && self.choice.shows_event(model, flow),
             };
             if shown {
-                let line = jsonl::flow_object(&self.model, flow, &self.context);
+                let line = jsonl::flow_object(model, flow, &self.context);
                 output::json(&mut self.out, &line)?;
             }
         }
         Ok(())
     }
 
+    /// What is judged at the end is told too.
     fn finish(&mut self) -> Result<(), Failure> {
+        self.fold.finish();
+        if self.every_ns.is_none() {
+            let Self {
+                fold,
+                choice,
+                context,
+                out,
+                ..
+            } = self;
+            lines::derived(fold.model_mut(), choice, context, &mut |line| {
+                output::json(out, line)
+            })?;
+        }
         self.out.flush()?;
         Ok(())
     }

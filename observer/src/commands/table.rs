@@ -13,6 +13,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::ends::Ends;
 use crate::cli::Common;
+use crate::detect::Verdict;
 use crate::event::{FlowId, Process, Sample, TcpState};
 use crate::model::{Figures, Flow, Model, container};
 use crate::units::{UNKNOWN, escape};
@@ -31,6 +32,7 @@ pub struct Row<'a> {
     pub cc_version: Option<Cow<'a, str>>,
     pub qdisc: Option<Cow<'a, str>>,
     pub container: Option<String>,
+    pub verdict: Option<&'a Verdict>,
     pub sample: Option<&'a Sample>,
     pub figures: Figures,
 }
@@ -53,6 +55,7 @@ impl<'a> Row<'a> {
             container: attributes
                 .and_then(|a| container::place(a.cgroup.as_deref()?).container)
                 .map(|container| container.to_string()),
+            verdict: flow.judgement().map(|judgement| &judgement.verdict),
             sample: flow.sample(),
             figures: model.figures(flow),
         }
@@ -191,6 +194,7 @@ const LEFT_OUT_FIRST: &[&str] = &[
     "qdisc",
     "bdp_fill",
     "limit",
+    "verdict",
     "btlbw_bps",
     "pacing_rate_bps",
     "processes",

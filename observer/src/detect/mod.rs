@@ -6,6 +6,7 @@
 mod clusters;
 mod dose;
 mod features;
+pub mod guide;
 mod packets;
 mod peers;
 mod rules;
@@ -20,6 +21,7 @@ use std::net::IpAddr;
 use std::ops::Bound;
 
 pub use features::Features;
+pub use guide::{Advice, CLASSES};
 pub use rules::{Class, Rule};
 pub use verdict::{Group, Scope, Verdict};
 

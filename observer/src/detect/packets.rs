@@ -32,14 +32,9 @@ pub fn sent(track: &Track, from_ns: u64) -> Vec<Sent> {
     let mut order: Vec<usize> = (0..track.losses.len()).collect();
     order.sort_unstable_by_key(|at| track.losses[*at].seq);
     let mut losses = order.into_iter().peekable();
-    let points = || track.points.range(track.since(from_ns)..);
-    for (from, to) in points().zip(points().skip(1)) {
-        // More than any window: numbers that are none.
-        if to.nxt <= from.nxt || to.nxt - from.nxt > MOST_BYTES {
-            continue;
-        }
+    for (from, to) in latest(track, from_ns, mss) {
         let (begin, end) = span(track, from, to);
-        let count = (to.nxt - from.nxt).div_ceil(mss);
+        let count = count(from, to, mss);
         for number in 0..count {
             let seq = from.nxt + number * mss;
             let stop = (seq + mss).min(to.nxt);
@@ -97,6 +92,31 @@ pub fn sent(track: &Track, from_ns: u64) -> Vec<Sent> {
     let surplus = out.len().saturating_sub(MOST);
     out.drain(..surplus);
     out
+}
+
+/// Packets that left between two samples. More than any window, or than are kept: numbers that are none.
+fn count(from: &Point, to: &Point, mss: u64) -> u64 {
+    let bytes = to.nxt.saturating_sub(from.nxt);
+    let packets = bytes.div_ceil(mss);
+    if bytes > MOST_BYTES || packets > MOST as u64 {
+        return 0;
+    }
+    packets
+}
+
+/// Neighbouring samples since `from_ns`, as far back as there are packets that are kept.
+fn latest(track: &Track, from_ns: u64, mss: u64) -> Vec<(&Point, &Point)> {
+    let points = || track.points.range(track.since(from_ns)..);
+    let mut pairs: Vec<(&Point, &Point)> = points().zip(points().skip(1)).collect();
+    let mut packets = 0;
+    let mut first = pairs.len();
+    while first > 0 && packets < MOST as u64 {
+        first -= 1;
+        let (from, to) = pairs[first];
+        packets += count(from, to, mss);
+    }
+    pairs.drain(..first);
+    pairs
 }
 
 /// Bytes of the frames.

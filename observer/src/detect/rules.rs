@@ -40,6 +40,11 @@ impl Class {
         }
     }
 
+    /// Something to act on, or to know.
+    pub fn is_finding(self) -> bool {
+        !matches!(self, Self::None | Self::Insufficient)
+    }
+
     pub fn is_queue(self) -> bool {
         matches!(self, Self::QueueShallow | Self::Queue | Self::QueueDeep)
     }
@@ -63,8 +68,8 @@ pub enum Rule {
 const MIN_LOSSES: usize = 5;
 const MIN_RATE: f64 = 0.001;
 pub const MIN_AFTER: usize = 10;
-const MIN_EVENTS: usize = 3;
-const MIN_ROUNDS: f64 = 20.0;
+pub const MIN_EVENTS: usize = 3;
+pub const MIN_ROUNDS: f64 = 20.0;
 /// Delay explains so much of the depth, or the drops are no queue's.
 const KAPPA: f64 = 0.15;
 /// … or so little that the noise of the RTT does not matter.

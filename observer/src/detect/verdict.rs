@@ -4,8 +4,9 @@ use std::fmt;
 use std::net::IpAddr;
 
 use super::features::Features;
+use super::guide::Advice;
 use super::rules::{self, Class, Rule, Signs};
-use super::words;
+use super::{guide, words};
 use crate::event::FlowId;
 
 /// J from which a bucket's depth is told.
@@ -39,7 +40,7 @@ pub struct Group {
 }
 
 impl Group {
-    pub(super) fn of_one(address: IpAddr) -> Self {
+    pub fn of_one(address: IpAddr) -> Self {
         Self {
             address,
             bits: None,
@@ -118,7 +119,7 @@ pub struct Verdict {
     pub flows: Vec<FlowId>,
     pub rule: Rule,
     pub evidence: Vec<String>,
-    pub advice: Vec<String>,
+    pub advice: Vec<Advice>,
 }
 
 impl Verdict {
@@ -171,7 +172,7 @@ impl Verdict {
             flows,
             rule,
             evidence: words::evidence(f, &signs, class, rule),
-            advice: words::advice(class, f.bbr, rate_bps, buffer_bdp),
+            advice: guide::advice(class, f.bbr, rate_bps, buffer_bdp),
         }
     }
 }

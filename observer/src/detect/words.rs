@@ -1,10 +1,8 @@
-//! Evidence and advice in words: each line has the number, the threshold, and the alternative that it rejects.
-
-use std::fmt::Write as _;
+//! Evidence in words: each line has the number, the threshold, and the alternative that it rejects.
 
 use super::dose::Answer;
 use super::features::Features;
-use super::rules::{Class, Rule, Signs};
+use super::rules::{Class, MIN_AFTER, MIN_EVENTS, MIN_ROUNDS, Rule, Signs};
 
 fn percent(share: f64) -> String {
     match share * 100.0 {
@@ -49,9 +47,7 @@ pub fn evidence(f: &Features, s: &Signs, class: Class, rule: Rule) -> Vec<String
         ms(f.base_rtt),
     ));
     match rule {
-        Rule::Few => lines.push(
-            "a cause needs 10 losses in 3 events after start-up, and 20 RTT: not reached".to_owned(),
-        ),
+        Rule::Few => lines.extend(missing(f)),
         Rule::Floor => lines.push(format!(
             "half of the time at most {:.0} segments in the window: too many flows and random loss look the same here",
             f.cwnd.unwrap_or(0.0)
@@ -93,6 +89,29 @@ pub fn evidence(f: &Features, s: &Signs, class: Class, rule: Rule) -> Vec<String
         ));
     }
     lines
+}
+
+/// How far it is from enough; `None` = enough, of what there is.
+fn missing(f: &Features) -> Option<String> {
+    let lossy = f.losses > 0;
+    let needs = [
+        (
+            lossy,
+            f.losses_after as f64,
+            MIN_AFTER as f64,
+            "losses after start-up",
+        ),
+        (lossy, f.events as f64, MIN_EVENTS as f64, "loss events"),
+        (true, f.rounds, MIN_ROUNDS, "RTT of sending"),
+    ];
+    let short = needs
+        .into_iter()
+        .filter(|(asked, has, needs, _)| *asked && has < needs);
+    let short: Vec<String> = short
+        .map(|(_, has, needs, what)| format!("{:.0} of {needs:.0} {what}", has.floor()))
+        .collect();
+    (!short.is_empty())
+        .then(|| format!("to name a cause there is too little: {}", short.join(", ")))
 }
 
 fn delay_at_loss(f: &Features, s: &Signs, class: Class) -> Option<String> {
@@ -173,58 +192,4 @@ fn clusters(f: &Features, s: &Signs) -> Option<String> {
     } else {
         format!("losses are neither clearly single nor clustered (burst ratio {ratio:.2})")
     })
-}
-
-/// What a field engineer would do, with the command and how to see that it helped.
-pub fn advice(
-    class: Class,
-    bbr: bool,
-    rate_bps: Option<u64>,
-    buffer_bdp: Option<f64>,
-) -> Vec<String> {
-    let text: &[&str] = match class {
-        Class::Policer => &[
-            "ask who polices: show the rate and the depth above, and the recording",
-            "until then send below that rate: SO_MAX_PACING_RATE, or 'tc qdisc replace dev DEV root fq maxrate RATE'; retransmits should vanish",
-        ],
-        Class::QueueShallow if bbr => &[
-            "BBRv1 overfills so small a buffer at every probe: BBRv3, or a pacing limit a little under the rate, loses less",
-            "where the buffer is yours, make it at least 1 BDP; see the RTT before losses rise with it",
-        ],
-        Class::QueueShallow => &[
-            "a window that is cut by 30 % needs a buffer of 0.43 BDP to keep the link busy: pacing ('tc qdisc replace dev DEV root fq') and BBR get along with less",
-            "where the buffer is yours, make it at least 1 BDP; see the RTT before losses rise with it",
-        ],
-        Class::Queue => &[
-            "the bottleneck's queue overflows at times, as loss-based control makes it: more only with a smaller share of losses, not with more buffer",
-        ],
-        Class::QueueDeep => &[
-            "the queue adds delay and no throughput: an AQM at the bottleneck ('tc qdisc replace dev DEV root fq_codel', or cake), or BBR at the sender",
-            "see srtt fall to the least RTT while throughput stays",
-        ],
-        Class::QueueStartup => {
-            &["only slow start overshot: no action, unless flows are short; then pacing helps"]
-        }
-        Class::RandomLoss => &[
-            "losses do not depend on the load: look for a bad link, radio, or a damaged cable; show when they happen",
-            "BBR goes on at full rate under some per cent of it, loss-based control does not: 'sysctl net.ipv4.tcp_congestion_control=bbr', and compare",
-        ],
-        Class::BurstyLoss => &[
-            "bursts of losses that no queue and no bucket explains: link outages, route changes, a busy box in between; see whether their times repeat",
-        ],
-        Class::None | Class::Insufficient => &[],
-    };
-    let mut lines: Vec<String> = text.iter().map(|line| (*line).to_owned()).collect();
-    if let (Class::Policer, Some(rate), Some(first)) = (class, rate_bps, lines.get_mut(1)) {
-        *first = first.replace(
-            "maxrate RATE",
-            &format!("maxrate {}kbit", rate * 95 / 100 / 1000),
-        );
-    }
-    if let (Class::QueueShallow, Some(beta)) = (class, buffer_bdp)
-        && let Some(last) = lines.last_mut()
-    {
-        let _ = write!(last, " (it is {beta:.2} now)");
-    }
-    lines
 }

@@ -31,6 +31,8 @@
 //! | `old_phase`, `old_sub_phase`, `lasted_us` | phase | what was left, and how long it had been seen |
 //! | `end_seq`, `rtt_us`, `min_rtt_us`, `cwnd` | retransmit | at the retransmission |
 //! | `start`, `start_mono_ns`, `end`, `end_mono_ns`, `segments`, `bytes`, `by_kind`, `failed`, `rtt_above_min_us` | burst | told when it has ended |
+//! | `verdict.since_mono_ns` | flow, verdict | since when its class holds |
+//! | `old_class`, `flows` | verdict | what it was before, null where nothing was said; the `flow.id` of all flows that it is of (`flow` is the first) |
 //! | `dev`, `ifindex`, `netns`, `mtu`, `up`, `dev_kind`, `tx_queues`, `offloads` (what is on: `tso`, `gso`, `gro`, `gro_hw`, `lro`), `gone`, `qdiscs` | qdisc | a device with all its qdiscs: these with `parent`, and `options` by `tc`'s names with the unit behind them (`limit_packets`, `quantum_bytes`, `rate_bps`, `target_ns`) |
 //! | `kind`, `text` | note | `attempt`, `degraded`, `info`; or `attributes`, `owners`, `counters`, `elsewhere` (flows in other namespaces), `source` (`old_source`: this flow's samples come from elsewhere now; nothing is measured across it) with keys of their own |
 
@@ -42,6 +44,7 @@ mod options;
 mod place;
 mod rows;
 mod sample;
+mod verdict;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -53,6 +56,7 @@ use serde::{Serialize, Serializer};
 pub use flow::{FlowObject, flow_object};
 pub use keys::Line;
 pub use lines::{derived_line, device_object, event_line, host_object};
+pub use verdict::VerdictKeys;
 
 use super::table::{Cell, Column, Field, Kind, fields, joined, json_fields};
 use crate::event::{KINDS, Origin, Qdisc};

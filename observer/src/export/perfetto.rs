@@ -354,6 +354,7 @@ impl<W: Write> Sink<W> for Perfetto<W> {
             Table::Gaps => self.gap(&row),
             Table::Notes => self.note(&row),
             Table::Phases
+            | Table::Verdicts
             | Table::Attributes
             | Table::Owners
             | Table::Devices

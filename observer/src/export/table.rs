@@ -46,6 +46,7 @@ pub enum Table {
     Bursts,
     States,
     Phases,
+    Verdicts,
     Flows,
     Attributes,
     Owners,
@@ -59,12 +60,13 @@ pub enum Table {
 }
 
 impl Table {
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Samples,
         Self::Retransmits,
         Self::Bursts,
         Self::States,
         Self::Phases,
+        Self::Verdicts,
         Self::Flows,
         Self::Attributes,
         Self::Owners,
@@ -84,6 +86,7 @@ impl Table {
             Self::Bursts => "bursts",
             Self::States => "states",
             Self::Phases => "phases",
+            Self::Verdicts => "verdicts",
             Self::Flows => "flows",
             Self::Attributes => "attributes",
             Self::Owners => "owners",

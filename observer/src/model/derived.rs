@@ -1,5 +1,8 @@
 //! Events that no source observes: they follow from the fold.
 
+use std::sync::Arc;
+
+use super::judged::Judgement;
 use super::losses::Burst;
 use crate::event::{FlowId, Origin, Phase, SubPhase};
 use crate::units::Mono;
@@ -26,21 +29,33 @@ pub struct OriginChange {
     pub new: Origin,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum DerivedKind {
     Origin(OriginChange),
     Phase(PhaseChange),
     /// A burst, told when it has ended.
     Burst(Burst),
+    /// Another verdict than before; [`Derived::flow`] is the first of its flows.
+    Verdict(Arc<Judgement>),
 }
 
 /// One derived event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Derived {
     /// When it was told: for a burst that is after its end.
     pub time: Mono,
     pub flow: FlowId,
     pub kind: DerivedKind,
+}
+
+impl Derived {
+    /// Whose it is: of a verdict, all flows that it is of.
+    pub fn flows(&self) -> &[FlowId] {
+        match &self.kind {
+            DerivedKind::Verdict(judgement) => &judgement.verdict.flows,
+            _ => std::slice::from_ref(&self.flow),
+        }
+    }
 }
 
 /// Derived events in the order in which they came about.

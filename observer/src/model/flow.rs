@@ -1,9 +1,11 @@
 //! One flow: what was last observed of it, and the little history its figures need.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use super::btlbw::MaxRate;
 use super::derived::{DerivedKind, OriginChange, PhaseChange, PhasePair};
+use super::judged::Judgement;
 use super::limit;
 use super::losses::{Burst, Bursts, RetransmitSums};
 use super::rates::{Reading, Readings, Spent};
@@ -38,6 +40,7 @@ pub struct Flow {
     /// When recovery or loss was last entered.
     cut_at: Option<Mono>,
     last_burst: Option<Burst>,
+    pub(super) judgement: Option<Arc<Judgement>>,
     pub(super) readings: Readings,
     pub(super) max_rate: MaxRate,
     pub(super) bursts: Bursts,
@@ -84,6 +87,7 @@ impl Flow {
             sent_at: None,
             cut_at: None,
             last_burst: None,
+            judgement: None,
             readings,
             max_rate: MaxRate::default(),
             bursts: Bursts::default(),

@@ -4,9 +4,11 @@
 //! Flows that entries tell of are kept as they ended, so that a filter still applies to them.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use super::derived::{Derived, DerivedKind, OriginChange, PhaseChange};
 use super::flow::Flow;
+use super::judged::Judgement;
 use super::losses::Burst;
 use super::qdiscs::QdiscChange;
 use crate::event::{Counters, DeviceId, FlowId, Note, NoteKind};
@@ -25,6 +27,8 @@ const LAST: usize = 16;
 pub enum EntryKind {
     Burst,
     Phase,
+    /// What was found of a path, and that it is over.
+    Verdict,
     /// Opened and closed.
     Flow,
     Qdisc,
@@ -37,9 +41,10 @@ pub enum EntryKind {
 }
 
 impl EntryKind {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Burst,
         Self::Phase,
+        Self::Verdict,
         Self::Flow,
         Self::Qdisc,
         Self::Lost,
@@ -51,6 +56,7 @@ impl EntryKind {
         match self {
             Self::Burst => "burst",
             Self::Phase => "phase",
+            Self::Verdict => "verdict",
             Self::Flow => "flow",
             Self::Qdisc => "qdisc",
             Self::Lost => "lost",
@@ -61,10 +67,11 @@ impl EntryKind {
 }
 
 /// What happened.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum What {
     Burst(Burst),
     Phase(PhaseChange),
+    Verdict(Arc<Judgement>),
     /// A flow whose birth was seen.
     Opened,
     Closed,
@@ -96,6 +103,7 @@ impl What {
         match self {
             Self::Burst(_) => EntryKind::Burst,
             Self::Phase(_) => EntryKind::Phase,
+            Self::Verdict(_) => EntryKind::Verdict,
             Self::Opened | Self::Closed | Self::Origin(_) => EntryKind::Flow,
             Self::Qdisc { .. } | Self::DeviceGone { .. } => EntryKind::Qdisc,
             Self::Lost { .. } | Self::Gap { .. } => EntryKind::Lost,
@@ -164,7 +172,7 @@ fn absorb_drops(change: &mut QdiscChange, more: &QdiscChange) -> bool {
 }
 
 /// One entry.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     /// Grows by one from entry to entry: an entry's identity.
     pub serial: u64,
@@ -251,11 +259,13 @@ impl Journal {
 
     /// The parts of PROBE_BW are left out: on a short path they change so often that nothing else would be seen.
     pub fn derived(&mut self, derived: &Derived) {
-        let (time, what) = match derived.kind {
+        let (time, what) = match &derived.kind {
             DerivedKind::Phase(change) if change.old.0 == change.new.0 => return,
-            DerivedKind::Burst(burst) => (burst.start, What::Burst(burst)),
-            DerivedKind::Phase(change) => (derived.time, What::Phase(change)),
-            DerivedKind::Origin(change) => (derived.time, What::Origin(change)),
+            DerivedKind::Verdict(judgement) if !judgement.is_news() => return,
+            DerivedKind::Burst(burst) => (burst.start, What::Burst(*burst)),
+            DerivedKind::Phase(change) => (derived.time, What::Phase(*change)),
+            DerivedKind::Origin(change) => (derived.time, What::Origin(*change)),
+            DerivedKind::Verdict(judgement) => (derived.time, What::Verdict(Arc::clone(judgement))),
         };
         self.write(time, Some(derived.flow), None, what);
     }

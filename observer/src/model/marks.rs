@@ -43,18 +43,29 @@ pub struct Mark {
 
 impl Mark {
     /// Parts of PROBE_BW follow each other by the round trip: only what changes the phase itself is a moment to go to.
-    fn of(entry: &Entry) -> Option<Self> {
+    /// A verdict is one of each of its flows.
+    fn of(entry: &Entry) -> Vec<Self> {
         let kind = match &entry.what {
             What::Burst(_) => MarkKind::Burst,
             What::Phase(PhaseChange { old, new, .. }) if old.0 != new.0 => MarkKind::Phase,
+            What::Verdict(judgement) => {
+                let flows = judgement.verdict.flows.iter();
+                return flows
+                    .map(|flow| Self {
+                        time: entry.time,
+                        flow: Some(*flow),
+                        kind: MarkKind::Verdict,
+                    })
+                    .collect();
+            }
             What::Lost { .. } | What::Gap { .. } => MarkKind::Loss,
-            _ => return None,
+            _ => return Vec::new(),
         };
-        Some(Self {
+        vec![Self {
             time: entry.time,
             flow: entry.flow,
             kind,
-        })
+        }]
     }
 }
 
@@ -82,7 +93,7 @@ impl Marks {
         model
             .journal()
             .into_iter()
-            .filter_map(Mark::of)
+            .flat_map(Mark::of)
             .for_each(|mark| marks.put(mark));
         marks
     }
@@ -91,8 +102,8 @@ impl Marks {
     /// lost: who wants all asks often.
     pub fn follow(&mut self, model: &Model) {
         for serial in self.seen..model.journal_count() {
-            let mark = model.journal_entry(serial).and_then(Mark::of);
-            if let Some(mark) = mark {
+            let marks = model.journal_entry(serial).map(Mark::of);
+            for mark in marks.into_iter().flatten() {
                 self.know(model, mark);
                 self.put(mark);
             }

@@ -18,17 +18,20 @@ pub struct Keyframe {
     pub next: u64,
     /// Events folded.
     pub events: u64,
+    /// Judgements taken in.
+    pub judged: usize,
     weight: usize,
 }
 
 impl Keyframe {
     /// `model` before the chunk at `next`.
-    pub fn new(model: &Model, next: u64, events: u64) -> Self {
+    pub fn new(model: &Model, next: u64, events: u64, judged: usize) -> Self {
         let weight = model.weight();
         Self {
             model: Arc::new(model.clone()),
             next,
             events,
+            judged,
             weight,
         }
     }
@@ -118,7 +121,7 @@ mod tests {
         for n in 1..=1000_u64 {
             let events = n * NEAREST;
             if frames.wants(events) {
-                frames.put(Keyframe::new(&model(n), n, events));
+                frames.put(Keyframe::new(&model(n), n, events, 0));
                 wanted += 1;
             }
             assert!(frames.size().1 <= one * 10);
@@ -140,7 +143,7 @@ mod tests {
     #[test]
     fn what_is_too_large_is_not_kept() {
         let mut frames = Keyframes::within(10);
-        frames.put(Keyframe::new(&model(5), 1, NEAREST));
+        frames.put(Keyframe::new(&model(5), 1, NEAREST, 0));
         assert_eq!(frames.size(), (0, 0));
         assert!(!frames.wants(NEAREST));
     }

@@ -4,9 +4,11 @@
 //! and far forwards, it begins at the nearest of the models that were kept ([`keyframes`]) while the file was looked through
 //! once in the background ([`scan`]), and folds from there. However one came to a moment, the model is the same.
 
+mod judgements;
 mod keyframes;
 mod player;
 mod scan;
 
+pub use judgements::Judgements;
 pub use player::{Player, Span};
 pub use scan::Found;

@@ -26,6 +26,10 @@ pub struct Player {
     reader: Reader<BufReader<File>>,
     scan: Scan,
     model: Model,
+    /// Judgements that it has taken in.
+    judged: usize,
+    /// When the last of them was told.
+    judged_at: Mono,
     /// Of the chunk read last, what is not folded yet.
     waiting: VecDeque<Event>,
     /// All events are folded.
@@ -51,6 +55,8 @@ impl Player {
             scan: Scan::start(path, Keyframes::within(budget))?,
             reader,
             model: Model::default(),
+            judged: 0,
+            judged_at: Mono::default(),
             waiting: VecDeque::new(),
             at_end: false,
             span,
@@ -96,16 +102,21 @@ impl Player {
     /// Goes where `to` is reached soonest by [`Player::forward`].
     pub fn seek(&mut self, to: Mono) -> Result<(), ReadError> {
         let frame = self.scan.found().keyframes.before(to).cloned();
-        let here = (self.model.now() <= to).then(|| self.model.events());
+        let at = self.model.now().max(self.judged_at);
+        let here = (at <= to).then(|| self.model.events());
         // Ticks are no events to a model: at equal counts one is as good as the other.
         match (frame, here) {
             (Some(frame), here) if here.is_none_or(|here| frame.model.events() > here) => {
                 self.model.clone_from(&frame.model);
+                self.judged = frame.judged;
+                self.judged_at = Mono::default();
                 self.restart(frame.next)
             }
             (_, Some(_)) => Ok(()),
             (_, None) => {
                 self.model = Model::default();
+                self.judged = 0;
+                self.judged_at = Mono::default();
                 self.restart(0)
             }
         }
@@ -120,6 +131,9 @@ impl Player {
     /// Folds the events up to `to`, those of that moment too, but no more than about `most`. True when it is there.
     pub fn forward(&mut self, to: Mono, most: usize) -> Result<bool, ReadError> {
         let mut folded = 0;
+        // What is not judged yet is taken in later.
+        let judged = self.scan.found().judgements.after(self.judged, to).to_vec();
+        let mut judged = judged.into_iter().peekable();
         let there = loop {
             let Some(event) = self.waiting.front() else {
                 if self.at_end {
@@ -137,10 +151,22 @@ impl Player {
             if folded >= most {
                 break false;
             }
+            while let Some(judgement) = judged.next_if(|judgement| judgement.time <= event.time) {
+                self.model.judge(&judgement);
+                self.judged += 1;
+                self.judged_at = judgement.time;
+            }
             self.model.apply(event);
             self.waiting.pop_front();
             folded += 1;
         };
+        if there {
+            for judgement in judged {
+                self.model.judge(&judgement);
+                self.judged += 1;
+                self.judged_at = judgement.time;
+            }
+        }
         // Nobody asks a replay for them: the journal has what they tell.
         drop(self.model.take_derived());
         Ok(there)

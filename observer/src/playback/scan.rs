@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use super::judgements::Judgements;
 use super::keyframes::{Keyframe, Keyframes};
-use crate::model::{Marks, Model};
+use crate::model::{Fold, Judgement, Marks, Model};
+
 use crate::record::{Ending, ReadError, Reader};
 use crate::units::Mono;
 
@@ -18,6 +20,8 @@ const ASK_EVERY: usize = 256;
 pub struct Found {
     pub keyframes: Keyframes,
     pub marks: Marks,
+    /// In the order of time.
+    pub judgements: Judgements,
     /// Up to here.
     pub until: Mono,
     /// Bytes looked through, of how many.
@@ -72,36 +76,45 @@ fn lock(found: &Mutex<Found>) -> MutexGuard<'_, Found> {
     found.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// What a part of the file came to.
+fn take(found: &mut Found, model: &Model, judged: Vec<Arc<Judgement>>) {
+    found.marks.follow(model);
+    for judgement in judged {
+        found.judgements.push(judgement);
+    }
+}
+
 fn look<R: std::io::Read + std::io::Seek>(
     reader: &mut Reader<R>,
     found: &Mutex<Found>,
     unwanted: &AtomicBool,
 ) -> Result<Ending, ReadError> {
-    let mut model = Model::default();
+    let mut fold = Fold::default();
     let mut events = 0_u64;
     while let Some(batch) = reader.batch()? {
         for part in batch.chunks(ASK_EVERY) {
+            let mut judged = Vec::new();
             for event in part {
-                model.apply(event);
+                judged.extend(fold.apply(event));
             }
-            lock(found).marks.follow(&model);
+            take(&mut lock(found), fold.model(), judged);
         }
-        drop(model.take_derived());
+        drop(fold.model_mut().take_derived());
         events += batch.len() as u64;
         let progress = reader.progress();
-        let wants = {
+        let (wants, judged) = {
             let mut found = lock(found);
-            found.until = model.now();
+            found.until = fold.model().now();
             found.progress = progress;
-            found.keyframes.wants(events)
+            (found.keyframes.wants(events), found.judgements.len())
         };
         if wants {
             // Cloned while nobody waits for it.
-            let frame = Keyframe::new(&model, progress.0, events);
+            let frame = Keyframe::new(fold.model(), progress.0, events, judged);
             lock(found).keyframes.put(frame);
         }
         if unwanted.load(Ordering::Relaxed) {
-            break;
+            return Ok(reader.ending().cloned().unwrap_or_default());
         }
     }
     Ok(reader.ending().cloned().unwrap_or_default())

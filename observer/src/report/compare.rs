@@ -56,6 +56,31 @@ pub struct Run<'a> {
     pub block: Block,
 }
 
+impl Run<'_> {
+    /// Of its largest flow.
+    pub fn bottleneck(&self) -> &'static str {
+        let largest = self.flows.iter().max_by_key(|flow| flow.block.bytes_acked);
+        largest.map_or(UNKNOWN, |flow| flow.bottleneck())
+    }
+}
+
+impl Group<'_> {
+    /// `policer`, or `policer 2/3, random_loss 1/3`.
+    pub fn bottleneck(&self) -> String {
+        match self.bottlenecks.as_slice() {
+            [] => UNKNOWN.to_owned(),
+            [(one, _)] => (*one).to_owned(),
+            several => {
+                let all = self.runs.len();
+                let parts = several
+                    .iter()
+                    .map(|(name, runs)| format!("{name} {runs}/{all}"));
+                parts.collect::<Vec<_>>().join(", ")
+            }
+        }
+    }
+}
+
 /// Of the runs of a group.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stat {
@@ -93,6 +118,8 @@ pub struct Group<'a> {
     pub runs: Vec<Run<'a>>,
     /// In the order of [`METRICS`].
     pub stats: Vec<Option<Stat>>,
+    /// What held its runs back, with in how many of them, the most frequent first.
+    pub bottlenecks: Vec<(&'static str, usize)>,
     /// From 1, by the median of throughput; `None` = unknown.
     pub rank: Option<usize>,
     /// The place of the group it is compared with; `None` = there is none, or it is one itself.
@@ -251,8 +278,15 @@ fn group(key: Vec<String>, runs: Vec<Run<'_>>) -> Group<'_> {
         let values = runs.iter().filter_map(|run| (metric.of)(&run.block));
         Stat::of(values.collect())
     });
+    let mut bottlenecks = BTreeMap::new();
+    for run in &runs {
+        *bottlenecks.entry(run.bottleneck()).or_insert(0) += 1;
+    }
+    let mut bottlenecks: Vec<_> = bottlenecks.into_iter().collect();
+    bottlenecks.sort_by_key(|(_, runs)| std::cmp::Reverse(*runs));
     Group {
         stats: stats.collect(),
+        bottlenecks,
         key,
         runs,
         rank: None,

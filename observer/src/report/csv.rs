@@ -12,7 +12,7 @@ use crate::event::Phase;
 use crate::units::escape;
 
 /// Before the block's.
-const WHO: [&str; 12] = [
+const WHO: [&str; 14] = [
     "type",
     "file",
     "id",
@@ -25,6 +25,8 @@ const WHO: [&str; 12] = [
     "processes",
     "flows",
     "verdict",
+    "verdict_confidence",
+    "bottleneck",
 ];
 
 /// Everything.
@@ -55,6 +57,7 @@ pub fn write(out: &mut impl Write, files: &[FileReport], total: &Total) -> io::R
 
 fn who(file: &FileReport, flow: &FlowReport) -> [String; WHO.len()] {
     let who = &flow.who;
+    let verdict = flow.judgement.as_ref().map(|judgement| &judgement.verdict);
     let known = |text: &Option<String>| escape(text.as_deref().unwrap_or_default());
     [
         "flow".to_owned(),
@@ -68,7 +71,9 @@ fn who(file: &FileReport, flow: &FlowReport) -> [String; WHO.len()] {
         known(&who.device),
         escape(&who.processes.join(" ")),
         String::new(),
-        String::new(),
+        verdict.map_or_else(String::new, |v| v.class.as_str().to_owned()),
+        verdict.map_or_else(String::new, |v| v.confidence.to_string()),
+        flow.bottleneck().to_owned(),
     ]
 }
 

@@ -2,14 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use super::Options;
 use super::block::Block;
 use super::flow::{FlowFold, Sums};
+use super::verdict::{Course, Span, bottleneck};
 use crate::event::{Counters, Device, Event, FlowId, Host, Payload};
 use crate::export::jsonl::{Context, flow_object};
-use crate::model::{DerivedKind, Flow, KEEP_CLOSED_NS, Model};
+use crate::model::{self, DerivedKind, Flow, Judgement, KEEP_CLOSED_NS, Model};
 use crate::record::{Ending, Environment};
 use crate::units::Mono;
 
@@ -78,6 +80,18 @@ pub struct FlowReport {
     pub object: String,
     pub block: Block,
     pub sums: Sums,
+    /// `None` = nothing was judged of it.
+    pub judgement: Option<Arc<Judgement>>,
+    /// When it changed.
+    pub verdicts: Vec<Span>,
+}
+
+impl FlowReport {
+    /// What holds it back, in a word.
+    pub fn bottleneck(&self) -> &'static str {
+        let verdict = self.judgement.as_ref();
+        bottleneck(verdict.map(|judgement| &judgement.verdict), &self.block)
+    }
 }
 
 /// What became of the runs of the programs (SPEC §8), all together.
@@ -171,8 +185,9 @@ pub struct Fold<'a> {
     given: Given,
     context: Context,
     shows: &'a dyn Fn(&Model, &Flow) -> bool,
-    model: Model,
+    fold: model::Fold,
     flows: HashMap<FlowId, FlowFold>,
+    judged: HashMap<FlowId, Course>,
     /// Closed, in the order of their end.
     closed: VecDeque<(Mono, FlowId)>,
     done: Vec<FlowReport>,
@@ -204,8 +219,9 @@ impl<'a> Fold<'a> {
             given,
             context,
             shows,
-            model: Model::default(),
+            fold: model::Fold::default(),
             flows: HashMap::new(),
+            judged: HashMap::new(),
             closed: VecDeque::new(),
             done: Vec::new(),
             first: None,
@@ -224,14 +240,15 @@ impl<'a> Fold<'a> {
         {
             self.closed.pop_front();
             // Unless another flow of this name came since.
-            if self.model.flow(id).is_some_and(Flow::is_closed) {
+            if self.fold.model().flow(id).is_some_and(Flow::is_closed) {
                 self.report(id);
             }
         }
         if let (Payload::Opened(_), Some(id)) = (&event.payload, event.flow) {
             self.report(id);
         }
-        self.model.apply(event);
+        let judged = self.fold.apply(event);
+        self.judge(&judged);
         match &event.payload {
             Payload::Device(device) => {
                 self.devices.insert(device.id, (**device).clone());
@@ -246,7 +263,7 @@ impl<'a> Fold<'a> {
                 }
             }
         }
-        for derived in self.model.take_derived() {
+        for derived in self.fold.model_mut().take_derived() {
             if let DerivedKind::Burst(burst) = derived.kind
                 && let Some(flow) = self.flows.get_mut(&derived.flow)
             {
@@ -256,7 +273,7 @@ impl<'a> Fold<'a> {
     }
 
     fn apply_to_flow(&mut self, id: FlowId, event: &Event) {
-        let Some(known) = self.model.flow(id) else {
+        let Some(known) = self.fold.model().flow(id) else {
             return;
         };
         let omit_ns = self.given.options.omit_ns;
@@ -271,7 +288,7 @@ impl<'a> Fold<'a> {
         };
         match &event.payload {
             Payload::Sample(sample) if !known.is_closed() => {
-                flow.sample(event.time, sample, self.model.btlbw(known));
+                flow.sample(event.time, sample, self.fold.model().btlbw(known));
             }
             Payload::Retransmit(retransmit) if !known.is_closed() => {
                 flow.retransmit(event.time, retransmit);
@@ -291,14 +308,16 @@ impl<'a> Fold<'a> {
 
     /// A flow is over, or the recording is.
     fn report(&mut self, id: FlowId) {
-        let (Some(mut fold), Some(flow)) = (self.flows.remove(&id), self.model.flow(id)) else {
+        let course = self.judged.remove(&id).unwrap_or_default();
+        let model = self.fold.model();
+        let (Some(mut fold), Some(flow)) = (self.flows.remove(&id), model.flow(id)) else {
             return;
         };
-        if !(self.shows)(&self.model, flow) {
+        if !(self.shows)(model, flow) {
             self.left_out += 1;
             return;
         }
-        let end = flow.closed_at().unwrap_or(self.model.now());
+        let end = flow.closed_at().unwrap_or(model.now());
         fold.finish(end);
         // One that goes on ends with the recording.
         if let Some(burst) = flow.burst().filter(|_| !flow.is_closed()) {
@@ -308,38 +327,56 @@ impl<'a> Fold<'a> {
             self.too_short += 1;
             return;
         }
-        let hz = self.model.host().and_then(|host| host.hz);
-        let object = flow_object(&self.model, flow, &self.context);
+        let hz = model.host().and_then(|host| host.hz);
+        let judgement = course.verdict(end);
+        let object = flow_object(model, flow, &self.context);
+        let object = object.judged(judgement.as_deref(), &self.context);
         self.done.push(FlowReport {
-            who: Who::of(&self.model, flow),
+            who: Who::of(model, flow),
             object: serde_json::to_string(&object).unwrap_or_default(),
             block: Block::of_flow(&fold, end, hz, self.given.options, &self.context),
+            verdicts: course.spans(fold.begin, end, &self.context),
+            judgement,
             sums: fold.sums,
         });
     }
 
+    fn judge(&mut self, judged: &[Arc<Judgement>]) {
+        for judgement in judged {
+            for id in &judgement.verdict.flows {
+                // One that was reported is done with.
+                if self.flows.contains_key(id) {
+                    self.judged.entry(*id).or_default().take(judgement);
+                }
+            }
+        }
+    }
+
     /// The recording is over.
     pub fn finish(mut self, reading: Reading) -> FileReport {
+        let judged = self.fold.finish();
+        self.judge(&judged);
         let mut open: Vec<FlowId> = self.flows.keys().copied().collect();
         open.sort_unstable();
         for id in open {
             self.report(id);
         }
         let mut flows = self.done;
+        let model = self.fold.model();
         flows.sort_by_key(|flow| (flow.block.start_mono_ns, flow.who.id));
-        let degraded = self.model.degraded().iter();
-        let counters = self.model.counters();
+        let degraded = model.degraded().iter();
+        let counters = model.counters();
         FileReport {
             reading,
-            span: self.first.map(|first| (first, self.model.now())),
-            host: self.model.host().cloned(),
+            span: self.first.map(|first| (first, model.now())),
+            host: model.host().cloned(),
             devices: self.devices.into_values().collect(),
             algorithms: self.algorithms,
             losses: counters.map(Losses::of),
-            gaps: self.model.gaps(),
-            lost: self.model.lost(),
-            events: self.model.events(),
-            odd: self.model.odd(),
+            gaps: model.gaps(),
+            lost: model.lost(),
+            events: model.events(),
+            odd: model.odd(),
             degraded: degraded.map(|noted| noted.note.text.clone()).collect(),
             interval_ns: self.interval_ns,
             flows,
@@ -399,16 +436,15 @@ fn span(flows: &[&FlowReport]) -> Option<(Mono, Mono)> {
 }
 
 fn jain<'f>(flows: impl Iterator<Item = &'f FlowReport>) -> Option<f64> {
-    let mut rates: Vec<(f64, std::net::IpAddr)> = flows
+    let (rates, peers): (Vec<f64>, Vec<IpAddr>) = flows
         .filter_map(|flow| Some((flow.block.throughput_bps? as f64, flow.who.remote.ip())))
-        .collect();
-    let most = rates.iter().map(|(rate, _)| *rate).fold(0.0, f64::max);
-    rates.retain(|(rate, _)| *rate > 0.0 && rate * 100.0 >= most);
-    let (_, first) = *rates.first()?;
-    if rates.len() < 2 || rates.iter().any(|(_, peer)| *peer != first) {
-        return None;
-    }
-    let sum: f64 = rates.iter().map(|(rate, _)| rate).sum();
-    let squares: f64 = rates.iter().map(|(rate, _)| rate * rate).sum();
-    Some(sum * sum / (rates.len() as f64 * squares))
+        .unzip();
+    let most = rates.iter().copied().fold(0.0, f64::max);
+    let counted = rates.iter().zip(&peers);
+    let mut counted = counted.filter(|(rate, _)| **rate > 0.0 && **rate * 100.0 >= most);
+    let (_, first) = counted.next()?;
+    counted
+        .all(|(_, peer)| peer == first)
+        .then(|| model::jain_index(&rates))
+        .flatten()
 }

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::block::Block;
-use super::{FileReport, Losses, Total};
+use super::{FileReport, FlowReport, Losses, Span, Total};
 use crate::event::{Device, Host};
 use crate::export::jsonl::{SCHEMA, Time, device_object, host_object};
 
@@ -26,7 +26,7 @@ pub fn write(out: &mut impl Write, files: &[FileReport], total: &Total) -> io::R
             out.write_all(b",\"file\":")?;
             serde_json::to_writer(&mut *out, &file.given.name)?;
             out.write_all(b",\"report\":")?;
-            serde_json::to_writer(&mut *out, &flow.block)?;
+            serde_json::to_writer(&mut *out, &Report::of(flow))?;
             out.write_all(b"}\n")?;
         }
     }
@@ -41,6 +41,25 @@ pub fn write(out: &mut impl Write, files: &[FileReport], total: &Total) -> io::R
             report: &total.block,
         },
     )
+}
+
+/// The report block of a flow.
+#[derive(Serialize)]
+struct Report<'a> {
+    #[serde(flatten)]
+    block: &'a Block,
+    bottleneck: &'static str,
+    verdicts: &'a [Span],
+}
+
+impl<'a> Report<'a> {
+    fn of(flow: &'a FlowReport) -> Self {
+        Self {
+            block: &flow.block,
+            bottleneck: flow.bottleneck(),
+            verdicts: &flow.verdicts,
+        }
+    }
 }
 
 /// One object and the end of its line.

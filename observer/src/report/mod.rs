@@ -21,6 +21,7 @@ pub mod markdown;
 mod pages;
 mod sketch;
 pub mod text;
+mod verdict;
 
 pub use block::{Block, Kinds, LimitedBy, Timeline};
 pub use document::{Document, Part, Table};
@@ -28,6 +29,7 @@ pub use flow::BURSTS;
 pub use fold::{FileReport, FlowReport, Fold, Given, Losses, Reading, Total, Who, total};
 pub use pages::{in_full, report};
 pub use sketch::{RELATIVE_ERROR, THINNED_NS};
+pub use verdict::{Span, bottleneck};
 
 /// What the user says of the report.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::document::{Document, Part, Table};
-use super::{Block, FileReport, FlowReport, Timeline, Total};
+use super::{Block, FileReport, FlowReport, Timeline, Total, verdict};
 use crate::event::Device;
 use crate::units::{UNKNOWN, count, ms, percent, rate, size};
 
@@ -37,11 +37,14 @@ pub fn report(
             format!("Flow {ends}")
         });
         page.parts.extend(chart(file, flow).map(Part::Chart));
-        page.facts(figures(&report.block));
+        let mut told = figures(&report.block);
+        told.extend(verdict::facts(report));
+        page.facts(told);
         if let Some(table) = bursts(&report.block) {
             page.parts.push(Part::Table(table));
         }
     }
+    verdict::sections(&mut page, files);
     let mut notes = Vec::new();
     if left > 0 {
         notes.push(format!(
@@ -98,12 +101,13 @@ pub fn warnings(file: &FileReport) -> Vec<String> {
     told
 }
 
-const HEAD: [&str; 15] = [
+const HEAD: [&str; 16] = [
     "Local",
     "Remote",
     "Process",
     "CC",
     "Qdisc",
+    "Verdict",
     "Time s",
     "Acked",
     "Throughput",
@@ -121,7 +125,7 @@ fn flows(files: &[FileReport], total: &Total) -> Table {
     let mut table = Table {
         head: HEAD.map(str::to_owned).to_vec(),
         rows: Vec::new(),
-        words: 5 + usize::from(several),
+        words: 6 + usize::from(several),
     };
     if several {
         table.head.insert(0, "File".to_owned());
@@ -144,6 +148,7 @@ fn flows(files: &[FileReport], total: &Total) -> Table {
 
 fn row(flow: &FlowReport) -> Vec<String> {
     let who = &flow.who;
+    let verdict = flow.judgement.as_ref();
     let mut row = vec![
         who.local.to_string(),
         who.remote.to_string(),
@@ -154,6 +159,7 @@ fn row(flow: &FlowReport) -> Vec<String> {
         },
         who.cc().unwrap_or_else(unknown),
         who.qdisc.clone().unwrap_or_else(unknown),
+        verdict.map_or_else(unknown, |judgement| judgement.verdict.headline()),
     ];
     row.extend(numbers(&flow.block));
     row
@@ -351,10 +357,6 @@ fn figures(block: &Block) -> Vec<(&'static str, String)> {
         list(shares)
     });
     facts.push(("limited by", or(limits, |limits| limits)));
-    facts.push((
-        "verdict",
-        format!("{UNKNOWN} (no detectors in this version)"),
-    ));
     facts
 }
 

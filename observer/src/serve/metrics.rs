@@ -30,6 +30,7 @@ pub(super) struct Metrics {
     pub retransmitted: IntCounterVec,
     pub retransmits: IntCounterVec,
     pub limits: IntGaugeVec,
+    pub verdicts: IntGaugeVec,
     pub rtt: HistogramVec,
     pub queueing: HistogramVec,
     pub delivery: HistogramVec,
@@ -109,6 +110,11 @@ impl Metrics {
                 "observer_flow_limits",
                 "Connected flows by what limits them now.",
                 &["limit"],
+            ),
+            verdicts: gauge(
+                "observer_flow_verdicts",
+                "Connected flows by the verdict on their path.",
+                &["class"],
             ),
             rtt: histogram(
                 "observer_rtt_seconds",

@@ -12,8 +12,9 @@ use std::collections::{BTreeSet, HashMap};
 use observer_common::wire::RetransmitKind;
 use prometheus::proto::MetricFamily;
 
+use crate::detect::{CLASSES, Class};
 use crate::event::{Counters, Event, FlowId, KINDS, Payload, Retransmit, Sample, retransmit_kind};
-use crate::model::{Flow, LimitedBy, Model, Prefix};
+use crate::model::{Flow, Fold, LimitedBy, Model, Prefix};
 use crate::units::Mono;
 use metrics::Metrics;
 use room::{OTHER, Place, Room};
@@ -72,7 +73,7 @@ const OUTCOMES: [&str; 6] = [
 /// The fold and what was counted of it.
 #[derive(Debug)]
 pub struct Serve {
-    model: Model,
+    fold: Fold,
     metrics: Metrics,
     counted: HashMap<FlowId, Totals>,
     peers: Option<Peers>,
@@ -102,7 +103,7 @@ impl Serve {
     /// With `peer_prefix` flows count by the network of their peer too.
     pub fn new(peer_prefix: bool) -> Self {
         Self {
-            model: Model::default(),
+            fold: Fold::default(),
             metrics: Metrics::new(peer_prefix),
             counted: HashMap::new(),
             peers: peer_prefix.then(|| Peers {
@@ -128,18 +129,18 @@ impl Serve {
     }
 
     pub fn model(&self) -> &Model {
-        &self.model
+        self.fold.model()
     }
 
     /// Takes an event in; counts once a second of event time.
     pub fn apply(&mut self, event: &Event) {
-        self.model.apply(event);
+        self.fold.apply(event);
         match &event.payload {
             Payload::Retransmit(retransmit) => self.retransmit(retransmit),
             Payload::Counters(counters) => self.programs(event.time, counters),
             _ => {}
         }
-        let now = self.model.now();
+        let now = self.fold.model().now();
         let next = *self.next.get_or_insert(now.plus(SECOND_NS));
         if now >= next {
             self.next = Some(next.plus(SECOND_NS).max(now));
@@ -166,15 +167,22 @@ impl Serve {
                 .with_label_values(&[limit.as_str()])
                 .set(0);
         }
+        self.metrics.verdicts.reset();
+        for class in CLASSES {
+            self.metrics
+                .verdicts
+                .with_label_values(&[class.as_str()])
+                .set(0);
+        }
         let mut counted = std::mem::take(&mut self.counted);
         let mut peers = self.peers.take();
-        for flow in self.model.flows() {
+        for flow in self.fold.model().flows() {
             let prefix = peers.as_mut().map(|peers| self.prefix(flow, peers));
             self.flow(flow, prefix.as_deref(), &mut counted);
         }
         self.peers = peers;
         // Closed flows stay in the model for a while after they were counted to their end.
-        counted.retain(|id, _| self.model.flow(*id).is_some());
+        counted.retain(|id, _| self.fold.model().flow(*id).is_some());
         self.counted = counted;
         self.devices();
     }
@@ -185,7 +193,7 @@ impl Serve {
         let version = (cc.to_owned(), version.to_owned());
         peers.versions.insert(version);
         let prefix = Prefix::of(flow.remote().ip()).to_string();
-        match peers.room.place(&prefix, self.model.now()) {
+        match peers.room.place(&prefix, self.fold.model().now()) {
             Place::Own => prefix,
             Place::InsteadOf(idle) => {
                 self.metrics.forget_prefix(&idle, &peers.versions);
@@ -201,8 +209,14 @@ impl Serve {
         let open = !flow.is_closed();
         if open && flow.state().is_connected() {
             self.metrics.flows.with_label_values(&labels).inc();
-            let limit = self.model.figures(flow).limit.as_str();
+            let limit = self.fold.model().figures(flow).limit.as_str();
             self.metrics.limits.with_label_values(&[limit]).inc();
+            // Nothing said yet: not enough was seen.
+            let class = flow
+                .judgement()
+                .map_or(Class::Insufficient, |judgement| judgement.verdict.class);
+            let verdicts = &self.metrics.verdicts;
+            verdicts.with_label_values(&[class.as_str()]).inc();
         }
         let Some(sample) = flow.sample() else { return };
         let now = Totals::of(sample);
@@ -283,7 +297,7 @@ impl Serve {
         }
         self.programs.outcomes = now;
         let before = self.programs.at.replace(time);
-        let cpus = self.model.host().map_or(0, |host| host.cpus);
+        let cpus = self.fold.model().host().map_or(0, |host| host.cpus);
         if let (Some(before), Some(cost)) = (before, counters.cost) {
             let wall = time.since(before) as f64 / 1e9;
             let seconds = wall * f64::from(cpus) * f64::from(cost.kernel_ppm) / 1e6;
@@ -295,7 +309,8 @@ impl Serve {
     fn devices(&mut self) {
         self.metrics.backlog.reset();
         let devices: Vec<_> = self
-            .model
+            .fold
+            .model()
             .devices()
             .filter_map(|device| Some((device.name.clone(), device.id, device.egress()?)))
             .collect();
@@ -304,7 +319,7 @@ impl Serve {
             if !self.kinds.contains(&qdisc.kind) {
                 self.kinds.insert(qdisc.kind.clone());
             }
-            let own = match self.devices.place(&name, self.model.now()) {
+            let own = match self.devices.place(&name, self.fold.model().now()) {
                 Place::Own => true,
                 Place::InsteadOf(idle) => {
                     self.metrics.forget_device(&idle, &self.kinds);

@@ -36,6 +36,7 @@ pub enum Column {
     RetransTrend,
     Retrans,
     Limit,
+    Verdict,
 }
 
 /// Columns between two cells.
@@ -48,7 +49,7 @@ pub const UNSETTLED: &str = "~";
 pub const SPIKE: char = '!';
 
 impl Column {
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::State,
         Self::Local,
         Self::Remote,
@@ -71,6 +72,7 @@ impl Column {
         Self::RetransTrend,
         Self::Retrans,
         Self::Limit,
+        Self::Verdict,
     ];
 
     /// What the config file calls it.
@@ -98,6 +100,7 @@ impl Column {
             Self::RetransTrend => "retrans-trend",
             Self::Retrans => "retrans",
             Self::Limit => "limit",
+            Self::Verdict => "verdict",
         }
     }
 
@@ -130,6 +133,7 @@ impl Column {
             Self::RetransTrend => "RTrend",
             Self::Retrans => "Retrans",
             Self::Limit => "Limit",
+            Self::Verdict => "Verdict",
         }
     }
 
@@ -158,6 +162,7 @@ impl Column {
             Self::RetransTrend => "its last seconds, to 30%",
             Self::Retrans => "segments sent again, total",
             Self::Limit => "what holds it back",
+            Self::Verdict => "on its path; w says why",
         }
     }
 
@@ -177,6 +182,8 @@ impl Column {
             // «<.01%» and the mark of a spike.
             Self::Cwnd | Self::RetransRate => 6,
             Self::Limit => 7,
+            // «queue_shallow».
+            Self::Verdict => 13,
             Self::Cc
             | Self::Fill
             | Self::Retrans

@@ -214,8 +214,5 @@ pub fn none(direction: Direction, kind: MarkKind) -> String {
         Direction::Back => "before",
         Direction::Forth => "after",
     };
-    match kind {
-        MarkKind::Verdict => "no verdicts: this version does not judge flows yet".to_owned(),
-        kind => format!("no {} {where_} this", kind.as_str()),
-    }
+    format!("no {} {where_} this", kind.as_str())
 }

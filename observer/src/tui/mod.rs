@@ -127,6 +127,7 @@ impl ViewState {
             Page::Flow => view::flow::arrange(model, self, body),
             Page::Qdiscs => view::qdiscs::arrange(model, self, body),
             Page::Host => view::host::arrange(model, self, body),
+            Page::Why => view::why::arrange(model, self, body),
             Page::Events => {
                 let flows = &self.flows;
                 let shows =
@@ -158,6 +159,7 @@ pub fn draw(model: &Model, state: &ViewState, source: &str, frame: &mut Frame) {
         Page::Help => view::help::place(model, state, plan.body),
         Page::Flow => view::flow::place(model, state),
         Page::Host => view::host::place(model, state, plan.body),
+        Page::Why => view::why::place(model, state, plan.body),
         Page::Events => view::events::place(state),
         Page::Flows | Page::Qdiscs => None,
     };

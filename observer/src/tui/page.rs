@@ -7,6 +7,8 @@ pub enum Page {
     Flows,
     /// One flow: its charts, what it is, what holds it back.
     Flow,
+    /// The verdict on one flow's path: reasons, advice, who shares it.
+    Why,
     /// What is attached to each device, and what it does.
     Qdiscs,
     /// Kernel, algorithms, settings, what became of the programs' runs.
@@ -18,9 +20,10 @@ pub enum Page {
 }
 
 impl Page {
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Flows,
         Self::Flow,
+        Self::Why,
         Self::Qdiscs,
         Self::Host,
         Self::Events,
@@ -32,6 +35,7 @@ impl Page {
         match self {
             Self::Flows => "flows",
             Self::Flow => "one flow",
+            Self::Why => "reasons",
             Self::Qdiscs => "qdiscs",
             Self::Host => "host",
             Self::Events => "events",
@@ -46,7 +50,11 @@ impl Page {
 
     /// Lines of the header at most: charts want the room.
     pub fn header_most(self) -> usize {
-        if self == Self::Flow { 1 } else { usize::MAX }
+        if matches!(self, Self::Flow | Self::Why) {
+            1
+        } else {
+            usize::MAX
+        }
     }
 }
 

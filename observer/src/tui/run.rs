@@ -20,7 +20,7 @@ use super::transport::Command;
 use super::{draw, view};
 use crate::event::FlowId;
 use crate::filter::Filter;
-use crate::model::{Flow, Model};
+use crate::model::{Flow, Fold, Model};
 use crate::source::{Source, SourceError};
 use crate::units::Mono;
 
@@ -67,7 +67,7 @@ pub async fn run(
 ) -> Result<Model, TuiError> {
     let live = Live {
         source,
-        model: Model::default(),
+        fold: Fold::default(),
         look: Look::default(),
         recorder,
     };
@@ -77,7 +77,7 @@ pub async fn run(
 /// A source whose last minutes are kept.
 struct Live<'a, 'r, S> {
     source: &'a mut S,
-    model: Model,
+    fold: Fold,
     look: Look,
     recorder: Option<&'a mut (dyn Recorder + 'r)>,
 }
@@ -96,49 +96,51 @@ impl<S: Source> Feed for Live<'_, '_, S> {
             return Ok(Fed::End);
         };
         for event in &batch {
-            self.model.apply(event);
+            self.fold.apply(event);
             if let Some(recorder) = &mut self.recorder {
-                recorder.take(&self.model, event);
+                recorder.take(self.fold.model(), event);
             }
         }
         // The journal has what they tell; they are not to pile up.
-        drop(self.model.take_derived());
-        self.look.keep(&mut self.model);
+        drop(self.fold.model_mut().take_derived());
+        self.look.keep(self.fold.model_mut());
         Ok(Fed::More)
     }
 
     fn focus(&mut self, flows: &[FlowId]) {
-        self.model.focus(flows);
-        self.look.focus(&self.model, flows);
+        self.fold.model_mut().focus(flows);
+        self.look.focus(self.fold.model(), flows);
     }
 
     fn shown(&self) -> &Model {
-        self.look.at(&self.model)
+        self.look.at(self.fold.model())
     }
 
     fn act(&mut self, command: Command, wanted: &Wanted<'_>) -> Result<Option<String>, TuiError> {
-        Ok(self.look.act(command, &self.model, wanted))
+        Ok(self.look.act(command, self.fold.model(), wanted))
     }
 
     fn timeline(&mut self) -> Timeline {
-        self.look.timeline(&self.model)
+        self.look.timeline(self.fold.model())
     }
 
     fn record(&mut self, typed: Option<&Filter>) -> Option<String> {
         let Some(recorder) = &mut self.recorder else {
             return Some("nothing can be recorded here".to_owned());
         };
-        recorder.toggle(&self.model, typed);
+        recorder.toggle(self.fold.model(), typed);
         None
     }
 
     fn recording(&self) -> Told {
         let recorder = self.recorder.as_ref();
-        recorder.map_or_else(Told::default, |recorder| recorder.told(self.model.now()))
+        recorder.map_or_else(Told::default, |recorder| {
+            recorder.told(self.fold.model().now())
+        })
     }
 
     fn into_model(self) -> Model {
-        self.model
+        self.fold.into_model()
     }
 }
 

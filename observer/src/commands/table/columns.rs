@@ -114,6 +114,9 @@ pub(super) const COLUMNS: &[Column] = &[
     column!("Limit" "limit" left
         |r| Some(r.figures.limit.as_str().to_owned()),
         |r, out| out.push_str(r.figures.limit.as_str())),
+    column!("Verdict" "verdict" left
+        |r| Some(r.verdict?.headline()),
+        |r, out| out.push_str(r.verdict?.class.as_str())),
     column!("Source" "source" left
         |r| Some(r.sample?.origin.as_str().to_owned()),
         |r, out| out.push_str(r.sample?.origin.as_str())),

@@ -19,6 +19,7 @@ fn row<'a>(ends: &'a Ends, owners: &'a [Process]) -> Row<'a> {
         cc_version: Some("v3\n".into()),
         qdisc: Some("f\u{202e}q".into()),
         container: None,
+        verdict: None,
         sample: None,
         figures: Figures {
             throughput_bps: Some(u64::MAX),

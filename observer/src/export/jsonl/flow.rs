@@ -7,10 +7,11 @@ use serde::Serialize;
 use super::cc::CcKeys;
 use super::place::PlaceKeys;
 use super::sample::SampleKeys;
+use super::verdict::VerdictKeys;
 use super::{Bound, Context, Head, Kinds, QdiscKeys, bps, source};
 use crate::event::{Attributes, CaState, FlowId, Origin, Process, family};
 use crate::export::table::{Subject, fields, json_fields};
-use crate::model::{Figures, Flow, LimitShares, Model};
+use crate::model::{Figures, Flow, Judgement, LimitShares, Model};
 use crate::units::bits;
 
 /// `flow` of every line that is of one. Its ends are null when it is not in view.
@@ -68,7 +69,7 @@ pub(super) struct ProcessKeys<'a> {
     comm: &'a str,
 }
 fields!(ProcessKeys<'_>: pid, comm);
-json_fields!(Vec<ProcessKeys<'_>>, serde_json::Value);
+json_fields!(Vec<ProcessKeys<'_>>);
 
 pub(super) fn processes(owners: &[Process]) -> Vec<ProcessKeys<'_>> {
     owners
@@ -230,8 +231,7 @@ pub struct FlowObject<'a> {
     retrans_by_kind: Option<Kinds>,
     retrans_failed: Option<u64>,
     gaps: Option<u64>,
-    /// Left to whoever has detectors.
-    pub verdict: Option<serde_json::Value>,
+    verdict: Option<VerdictKeys>,
 }
 fields!(FlowObject<'_>: source, sample_age_us, flow, from_start, opened_mono_ns, closed_mono_ns, state, processes, cgroup, dev, cc, qdisc, retrans_by_kind, retrans_failed, gaps, verdict; flat place, attributes, sample, figures; skip head);
 
@@ -242,6 +242,13 @@ impl FlowObject<'_> {
 
     pub(super) fn flow(&self) -> &FlowKeys {
         &self.flow
+    }
+
+    /// With this verdict in place of the one that holds now.
+    #[must_use]
+    pub fn judged(mut self, judgement: Option<&Judgement>, context: &Context) -> Self {
+        self.verdict = judgement.map(|judgement| VerdictKeys::of(judgement, self.dev, context));
+        self
     }
 }
 
@@ -259,6 +266,7 @@ pub(super) fn object<'a>(
 ) -> FlowObject<'a> {
     let attributes = flow.attributes();
     let figures = model.figures(flow);
+    let device = model.device_of(flow).map(|device| device.name.as_str());
     let mut sample = flow.sample().map(SampleKeys::from).unwrap_or_default();
     // A change may have been told since the sample.
     sample.ca_state = flow.ca_state().and_then(CaState::known);
@@ -276,7 +284,7 @@ pub(super) fn object<'a>(
         processes: flow.owners().map(processes),
         cgroup: attributes.and_then(|a| a.cgroup.as_deref()),
         place: PlaceKeys::of(attributes.and_then(|a| a.cgroup.as_deref())),
-        dev: model.device_of(flow).map(|device| device.name.as_str()),
+        dev: device,
         cc: CcKeys::of(attributes, flow.sample()),
         qdisc: model.qdisc_of(flow).map(QdiscKeys::from),
         attributes: attributes.map(AttributeKeys::from).unwrap_or_default(),
@@ -285,6 +293,8 @@ pub(super) fn object<'a>(
         retrans_by_kind: told.then(|| Kinds(*flow.retransmits())),
         retrans_failed: told.then(|| flow.retransmits().failed),
         gaps: told.then(|| flow.gaps()),
-        verdict: None,
+        verdict: flow
+            .judgement()
+            .map(|judgement| VerdictKeys::of(judgement, device, context)),
     }
 }

@@ -9,6 +9,7 @@ use super::flow::{AttributeKeys, FlowKeys, FlowObject, ProcessKeys};
 use super::options::PlacedQdisc;
 use super::place::PlaceKeys;
 use super::sample::SampleKeys;
+use super::verdict::ChangeKeys;
 use super::{Bound, Head, Kinds, QdiscKeys, Time};
 use crate::export::table::{fields, json_fields};
 
@@ -75,6 +76,7 @@ pub(super) enum Rest<'a> {
         lasted_us: u64,
     },
     Burst(BurstKeys),
+    Verdict(Box<ChangeKeys>),
     Qdisc(DeviceKeys<'a>),
     DeviceGone {
         netns: u32,

@@ -11,6 +11,7 @@ use super::keys::{
 use super::options::PlacedQdisc;
 use super::place::PlaceKeys;
 use super::sample::SampleKeys;
+use super::verdict::ChangeKeys;
 use super::{Bound, Context, Head, Kinds, QdiscKeys, source};
 use crate::event::{
     Attributes, Counters, Device, DeviceId, Elsewhere, Event, Host, NoteKind, Payload,
@@ -104,6 +105,13 @@ pub fn derived_line<'a>(derived: &Derived, model: &'a Model, context: &'a Contex
         ),
         DerivedKind::Phase(change) => ("phase", phase(derived, change)),
         DerivedKind::Burst(b) => ("burst", Rest::Burst(burst(b, context))),
+        DerivedKind::Verdict(judgement) => {
+            let flow = model.flow(derived.flow);
+            let device = flow.and_then(|flow| model.device_of(flow));
+            let device = device.map(|device| device.name.as_str());
+            let keys = ChangeKeys::of(judgement, device, context);
+            ("verdict", Rest::Verdict(Box::new(keys)))
+        }
     };
     Line(Body::Event(Box::new(EventKeys {
         head: Head::new(r#type, derived.time, context),

@@ -9,6 +9,7 @@ use super::keys::{
     Rest, RetransmitKeys, SampleLine,
 };
 use super::options::PlacedQdisc;
+use super::verdict::ChangeKeys;
 use super::{Bound, Head};
 use crate::export::table::{Cell, Column, Field, Row, Subject, Table, Take, fields, json_fields};
 
@@ -101,6 +102,7 @@ impl Table {
             Self::Bursts => of_flow::<BurstKeys>(),
             Self::States => of_flow::<StateRow>(),
             Self::Phases => of_flow::<PhaseRow>(),
+            Self::Verdicts => of_flow::<ChangeKeys>(),
             Self::Flows => of_host::<FlowObject>(),
             Self::Attributes => of_flow::<AttributeLine>(),
             Self::Owners => of_flow::<ProcessKeys>(),
@@ -178,6 +180,7 @@ impl EventKeys<'_> {
             Rest::Sample(sample) => self.of_flow(Table::Samples, &**sample, take),
             Rest::Retransmit(keys) => self.of_flow(Table::Retransmits, keys, take),
             Rest::Burst(keys) => self.of_flow(Table::Bursts, keys, take),
+            Rest::Verdict(keys) => self.of_flow(Table::Verdicts, &**keys, take),
             Rest::State { .. } | Rest::CaState { .. } => self.state(take),
             Rest::Phase { .. } => self.phase(take),
             Rest::Attributes(keys) => self.of_flow(Table::Attributes, &**keys, take),

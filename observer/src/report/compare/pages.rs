@@ -50,20 +50,22 @@ fn share(value: f64) -> String {
 fn ranking(comparison: &Comparison<'_>) -> Table {
     let mut head = vec!["Rank".to_owned()];
     head.extend(comparison.by.iter().cloned());
+    head.push("Bottleneck".to_owned());
     head.push("Runs".to_owned());
     let places: Vec<usize> = FIRST
         .iter()
         .filter_map(|name| Metric::place(name))
         .collect();
     head.extend(places.iter().map(|at| METRICS[*at].title.to_owned()));
-    head.insert(comparison.by.len() + 3, "Min – max".to_owned());
+    head.insert(comparison.by.len() + 4, "Min – max".to_owned());
     if comparison.baseline.is_some() {
-        head.insert(comparison.by.len() + 4, "Difference".to_owned());
+        head.insert(comparison.by.len() + 5, "Difference".to_owned());
     }
     let rows = (0..comparison.groups.len()).map(|at| {
         let group = &comparison.groups[at];
         let mut row = vec![group.rank.map_or_else(unknown, |rank| rank.to_string())];
         row.extend(group.key.iter().cloned());
+        row.push(group.bottleneck());
         row.push(group.runs.len().to_string());
         for place in &places {
             let (stat, show) = (group.stats[*place], METRICS[*place].show);
@@ -83,7 +85,7 @@ fn ranking(comparison: &Comparison<'_>) -> Table {
     Table {
         rows: rows.collect(),
         head,
-        words: comparison.by.len() + 1,
+        words: comparison.by.len() + 2,
     }
 }
 

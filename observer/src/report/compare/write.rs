@@ -26,6 +26,7 @@ struct GroupLine<'a> {
     r#type: &'static str,
     key: BTreeMap<&'a str, &'a str>,
     rank: Option<usize>,
+    bottlenecks: BTreeMap<&'static str, usize>,
     runs: usize,
     files: Vec<&'a str>,
     figures: BTreeMap<&'static str, Option<Figures>>,
@@ -90,6 +91,7 @@ pub fn json(
                     .map(|(key, value)| (key.as_str(), value.as_str()))
                     .collect(),
                 rank: group.rank,
+                bottlenecks: group.bottlenecks.iter().copied().collect(),
                 runs: group.runs.len(),
                 files: names(group),
                 figures: all

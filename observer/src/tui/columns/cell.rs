@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::{Column, SPIKE, trend};
+use crate::detect::Class;
 use crate::event::{CcState, Sample, TcpState};
 use crate::model::container::{Place, place};
 use crate::model::{Figures, Flow, LimitedBy, Model};
@@ -94,6 +95,13 @@ impl Column {
                 LimitedBy::Unknown => UNKNOWN.to_owned(),
                 limit => limit.as_str().to_owned(),
             },
+            Self::Verdict => {
+                let class = row
+                    .flow
+                    .judgement()
+                    .map(|judgement| judgement.verdict.class);
+                class.map_or(UNKNOWN, Class::as_str).to_owned()
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::{Column, GAP};
 
 /// Which to have first when there is no room for all.
-const BY_WORTH: [Column; 22] = [
+const BY_WORTH: [Column; 23] = [
     Column::Remote,
     Column::Throughput,
     Column::Rtt,
@@ -11,6 +11,7 @@ const BY_WORTH: [Column; 22] = [
     Column::Cwnd,
     Column::Cc,
     Column::Limit,
+    Column::Verdict,
     Column::Trend,
     Column::Process,
     Column::Pacing,

@@ -61,7 +61,9 @@ impl Column {
             | Self::BtlBw
             | Self::RetransRate
             | Self::RetransTrend
-            | Self::Limit => Follows::Time,
+            | Self::Limit
+            // It is told without a reading.
+            | Self::Verdict => Follows::Time,
         }
     }
 }
@@ -118,6 +120,7 @@ impl<'a> Keys<'a> {
                 LimitedBy::Unknown => return None,
                 limit => Cow::Borrowed(limit.as_str()),
             },
+            Column::Verdict => Cow::Borrowed(flow.judgement()?.verdict.class.as_str()),
             _ => return self.number(flow).map(SortKey::Number),
         };
         (text != UNKNOWN).then_some(SortKey::Text(text))

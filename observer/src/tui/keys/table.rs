@@ -11,6 +11,7 @@ use crate::tui::transport::Direction;
 use Context::{Anywhere, Chooser, Prompt, Time};
 const FLOWS: Context = Context::On(Page::Flows);
 const FLOW: Context = Context::On(Page::Flow);
+const WHY: Context = Context::On(Page::Why);
 const EVENTS: Context = Context::On(Page::Events);
 
 /// All keys.
@@ -43,6 +44,13 @@ pub const BINDINGS: &[Binding] = &[
     row(FLOWS, Action::Go(Page::Flow), "open")
         .on(&[Code(KeyCode::Enter)], "open the selected flow")
         .footer("open"),
+    row(FLOWS, Action::Go(Page::Why), "why")
+        .on(&[Char('w')], "why: verdict, advice")
+        .footer("why"),
+    row(FLOW, Action::Go(Page::Why), "why")
+        .on(&[Char('w')], "why: verdict, advice")
+        .footer("why"),
+    row(WHY, Action::Go(Page::Why), "why").on(&[Char('w')], "back to where one was"),
     row(FLOW, Action::ZoomIn, "zoom-in")
         .on(&[Char('+'), Char('=')], "see less, finer")
         .footer("zoom"),
@@ -79,6 +87,12 @@ pub const BINDINGS: &[Binding] = &[
         "events-phases",
     )
     .on(&[Char('s')], "changes of phase"),
+    row(
+        EVENTS,
+        Action::ToggleKind(EntryKind::Verdict),
+        "events-verdicts",
+    )
+    .on(&[Char('w')], "verdicts: found, over"),
     row(EVENTS, Action::ToggleKind(EntryKind::Flow), "events-flows")
         .on(&[Char('o')], "opened and closed"),
     row(

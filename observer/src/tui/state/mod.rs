@@ -68,6 +68,8 @@ pub struct ViewState {
     /// It scrolls as the help does.
     pub host: HelpState,
     pub events: EventsState,
+    /// It scrolls as the help does.
+    pub why: HelpState,
     pub help: HelpState,
     pub prompt: Option<Prompt>,
     pub paused: Option<Paused>,
@@ -171,6 +173,8 @@ impl ViewState {
             {
                 self.flows.update(Action::Fold);
             }
+            // The key that opened the reasons closes them.
+            Action::Go(Page::Why) if self.page() == Page::Why => self.back(),
             Action::Go(page) => self.go(page),
             Action::Back if self.context() != Context::Chooser => self.back(),
             Action::Search => self.ask(Purpose::Search),
@@ -185,6 +189,7 @@ impl ViewState {
                 Page::Flow => self.flow.update(action),
                 Page::Qdiscs => self.qdiscs.update(action),
                 Page::Host => self.host.update(action),
+                Page::Why => self.why.update(action),
                 Page::Events if action == Action::Open => self.open_event(),
                 Page::Events => self.events.update(action),
                 Page::Help => self.help.update(action),
@@ -197,7 +202,10 @@ impl ViewState {
         if page == Page::Help {
             self.help = HelpState::default();
         }
-        if page == Page::Flow && self.flows.selected.is_none() {
+        if page == Page::Why {
+            self.why = HelpState::default();
+        }
+        if matches!(page, Page::Flow | Page::Why) && self.flows.selected.is_none() {
             // The first movement selects what is at the top.
             self.flows.update(Action::Down);
         }
@@ -269,7 +277,7 @@ impl ViewState {
     /// Whether a moment of this flow is one to jump to: on its own page those of the flow that is looked at.
     pub fn wants(&self, model: &Model, shows: &Shows, id: FlowId, flow: Option<&Flow>) -> bool {
         match self.flows.selected {
-            Some(selected) if self.page() == Page::Flow => id == selected,
+            Some(selected) if matches!(self.page(), Page::Flow | Page::Why) => id == selected,
             // Nothing is known of it that a filter could ask for.
             _ => flow.is_none_or(|flow| shows(model, flow) && self.flows.passes(model, flow)),
         }

@@ -124,6 +124,12 @@ impl Table<'_> {
             if placed.column == Column::RetransRate && text.ends_with(SPIKE) {
                 style = theme.warn;
             }
+            if placed.column == Column::Verdict && !flow.is_closed() {
+                let found = flow
+                    .judgement()
+                    .is_some_and(|j| j.verdict.class.is_finding());
+                style = if found { theme.warn } else { theme.quiet };
+            }
             // Text that is cut counts whole, as in the search itself.
             if contains(&text, &self.state.flows.search) {
                 style = style.patch(theme.found);

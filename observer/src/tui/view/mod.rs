@@ -11,6 +11,7 @@ pub mod host;
 pub mod prompt;
 pub mod qdiscs;
 pub mod timeline;
+pub mod why;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -29,6 +30,7 @@ pub fn page(model: &Model, state: &ViewState, area: Rect, buffer: &mut Buffer) {
         Page::Flow => flow::render(model, state, area, buffer),
         Page::Qdiscs => qdiscs::render(model, state, area, buffer),
         Page::Host => host::render(model, state, area, buffer),
+        Page::Why => why::render(model, state, area, buffer),
         Page::Events => events::render(model, state, area, buffer),
         Page::Help => help::render(model, state, area, buffer),
     }

@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
+use crate::detect::Class;
 use crate::event::{SubPhase, TC_H_ROOT, handle_text, retransmit_kind};
-use crate::model::{Burst, Entry, Model, PhaseChange, PhasePair, QdiscChange, What};
+use crate::model::{Burst, Entry, Judgement, Model, PhaseChange, PhasePair, QdiscChange, What};
 use crate::tui::moment::duration;
 use crate::units::{self, escape};
 
@@ -21,6 +22,7 @@ pub fn text(model: &Model, entry: &Entry) -> String {
     match &entry.what {
         What::Burst(burst) => self::burst(burst),
         What::Phase(change) => phase(entry, change),
+        What::Verdict(judgement) => verdict(judgement),
         What::Opened => "opened".to_owned(),
         What::Closed => closed(model, entry),
         What::Origin(change) => format!(
@@ -69,6 +71,30 @@ fn phase(entry: &Entry, change: &PhaseChange) -> String {
         name(change.old),
         name(change.new),
         duration(entry.time.since(change.since))
+    )
+}
+
+fn verdict(judgement: &Judgement) -> String {
+    let verdict = &judgement.verdict;
+    let old = judgement.old.map_or("", Class::as_str);
+    let from = if old.is_empty() {
+        String::new()
+    } else {
+        format!("{old} → ")
+    };
+    let of = match judgement.group() {
+        Some(peer) => format!("{} flows to {peer}: ", verdict.flows.len()),
+        None => String::new(),
+    };
+    let sure = if verdict.class.is_finding() {
+        format!(", {} sure", verdict.sure())
+    } else {
+        String::new()
+    };
+    format!(
+        "{of}{from}{}{sure}: {}",
+        verdict.headline(),
+        verdict.class.about()
     )
 }
 

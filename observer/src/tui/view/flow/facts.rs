@@ -1,6 +1,8 @@
 //! What the flow is: identity, owner, path, algorithm, what limits it, totals. What is not known is left out, but for
 //! what a reader would look for.
 
+use std::sync::Arc;
+
 use ratatui::buffer::Buffer;
 use ratatui::text::Line;
 use unicode_width::UnicodeWidthStr as _;
@@ -9,8 +11,8 @@ use super::plan::Plan;
 use super::units_of_time;
 use crate::event::{Attributes, CcState, Origin, Sample, TcpState, retransmit_kind};
 use crate::model::container::place;
-use crate::model::{Figures, Flow, LimitedBy, Model};
-use crate::tui::format::{cut, cut_address, known, pack};
+use crate::model::{Figures, Flow, Judgement, LimitedBy, Model};
+use crate::tui::format::{cut, cut_address, known, pack, wrap};
 use crate::tui::state::ViewState;
 use crate::tui::view::put;
 use crate::units::{self, Limit, UNKNOWN, UNLIMITED, escape};
@@ -56,6 +58,13 @@ pub fn render(model: &Model, flow: &Flow, state: &ViewState, plan: &Plan, buffer
                 parts: limits(&figures)
                     .into_iter()
                     .chain(window(&figures))
+                    .collect(),
+            },
+            Group {
+                title: "Verdict",
+                parts: verdict(flow.judgement())
+                    .iter()
+                    .flat_map(|part| wrap(part, width.saturating_sub(1)))
                     .collect(),
             },
             Group {
@@ -133,7 +142,27 @@ fn above(
     ];
     let mut lines = vec![Line::styled(one(&title, width), state.theme.heading)];
     lines.extend(rows.iter().map(|parts| Line::raw(one(parts, width))));
+    // What was found comes before what it is.
+    if let Some(judgement) = flow.judgement().filter(|j| j.verdict.class.is_finding()) {
+        let parts = verdict(Some(judgement));
+        lines.insert(1, Line::styled(one(&parts, width), state.theme.warn));
+    }
     lines
+}
+
+/// What was judged of its path, the first reason and what to do; the page of reasons has it all.
+fn verdict(judgement: Option<&Arc<Judgement>>) -> Vec<String> {
+    let Some(verdict) = judgement.map(|judgement| &judgement.verdict) else {
+        return vec![format!("verdict {UNKNOWN}")];
+    };
+    let mut parts = vec![format!("verdict {}", verdict.headline())];
+    if verdict.class.is_finding() {
+        parts.push(format!("{} sure, w says why", verdict.sure()));
+    }
+    parts.push(verdict.class.about().to_owned());
+    parts.extend(verdict.evidence.iter().take(2).cloned());
+    parts.extend(verdict.advice.first().map(|advice| advice.what.clone()));
+    parts
 }
 
 /// The first parts that fit into one line whole; the very first is cut where it does not.
