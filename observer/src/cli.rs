@@ -164,7 +164,7 @@ pub struct Common {
     /// What the script says up to this moment
     #[arg(long, value_name = "TIME", value_parser = place, global = true, hide = true)]
     pub at: Option<Place>,
-    /// Prints one screen of the dashboard as text: of a script, or of a recording at its end
+    /// Prints one screen of the dashboard as text
     #[arg(long, value_name = "COLUMNSxLINES", value_parser = screen_size, global = true, hide = true)]
     pub screen: Option<(u16, u16)>,
     /// Keys pressed before: `3jj<Enter>`

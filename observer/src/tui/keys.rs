@@ -478,7 +478,7 @@ mod tests {
         let parts = Keymap::default().footer(Context::On(Page::Flow), true);
         let words: Vec<&str> = parts.iter().map(|(_, word)| *word).collect();
         let expected = [
-            "quit", "help", "pause", "step", "zoom", "time", "cursor", "enlarge", "skip", "speed",
+            "quit", "help", "pause", "step", "why", "zoom", "time", "cursor", "enlarge", "skip",
         ];
         assert_eq!(words[..expected.len()], expected);
     }

@@ -76,6 +76,7 @@ fn a_separated_line_has_a_cell_per_key_whatever_comes_from_outside() {
         "unknown",
         "",
         "",
+        "",
     ];
     assert_eq!(cells, expected);
 }

@@ -237,8 +237,8 @@ mod tests {
     #[test]
     fn eighty_columns_show_what_matters_most() {
         use Column::{
-            BtlBw, Cc, Cwnd, Fill, Inflight, Limit, Pacing, Process, Qdisc, Remote, RetransRate,
-            Rtt, State, Throughput, Trend,
+            BtlBw, Cc, Cwnd, Fill, Inflight, Limit, Process, Qdisc, Remote, RetransRate, Rtt,
+            State, Throughput, Trend, Verdict,
         };
         let choice = Choice::default();
         let at_80 = [Remote, Cc, Throughput, Cwnd, Rtt, RetransRate, Limit];
@@ -252,17 +252,17 @@ mod tests {
             Throughput,
             Trend,
             Cwnd,
-            Pacing,
             Rtt,
             RetransRate,
             Limit,
+            Verdict,
         ];
         assert_eq!(columns(&choice, 120, Throughput), at_120);
-        let at_160 = columns(&choice, 160, Throughput);
+        let at_180 = columns(&choice, 180, Throughput);
         assert!(
             [State, Qdisc, BtlBw, Fill]
                 .iter()
-                .all(|c| at_160.contains(c))
+                .all(|c| at_180.contains(c))
         );
         assert!(columns(&choice, 80, Inflight).contains(&Inflight));
     }

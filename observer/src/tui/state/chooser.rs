@@ -72,7 +72,7 @@ mod tests {
         assert_eq!(chooser.line, Column::ALL.len() - 1);
         assert_eq!(
             chooser.update(Action::SortByThis, &mut choice, &[]),
-            Chosen::SortBy(Column::Limit)
+            Chosen::SortBy(Column::Verdict)
         );
         assert_eq!(
             chooser.update(Action::Back, &mut choice, &[]),
