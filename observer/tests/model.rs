@@ -312,6 +312,24 @@ proptest! {
         }
     }
 
+    /// What is true now does not depend on whether the past is kept.
+    #[test]
+    fn a_model_without_past_says_the_same(events in prop::collection::vec(any_event(), 1..80)) {
+        let context = Context::default();
+        let (mut whole, mut bare) = (Model::default(), Model::without_past());
+        for event in &events {
+            whole.apply(event);
+            bare.apply(event);
+            prop_assert_eq!(whole.take_derived(), bare.take_derived());
+        }
+        let lines = |model: &Model| -> Vec<String> {
+            let objects = model.flows().map(|flow| flow_object(model, flow, &context));
+            objects.map(|object| serde_json::to_string(&object).expect("an object")).collect()
+        };
+        prop_assert_eq!(lines(&whole), lines(&bare));
+        prop_assert!(bare.flows().all(observer::model::Flow::past_is_empty));
+    }
+
     /// Samples that come late change nothing: the state is that of the newest.
     #[test]
     fn trap_26_the_newest_sample_stands(times in prop::collection::vec(0..1000_u64, 1..50)) {

@@ -287,7 +287,7 @@ fn the_python_reader_decodes_every_message() {
     let told = told(&python, MCAP_SCRIPT, &[&made.path("a.mcap")]);
     let mut lines = told.lines();
     assert_eq!(lines.next(), Some("channels 16"));
-    assert_eq!(lines.next(), Some("metadata labels observer"));
+    assert_eq!(lines.next(), Some("metadata host labels observer"));
     let counts: BTreeMap<&str, (usize, usize)> = lines
         .map(|line| {
             let mut words = line.split('\t');

@@ -37,7 +37,9 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("serve", &["detect", "event", "model", "units"]),
     (
         "cli",
-        &["kernel", "lab", "record", "report", "source", "tui"],
+        &[
+            "kernel", "lab", "record", "report", "source", "tui", "units",
+        ],
     ),
     (
         "commands",

@@ -9,6 +9,7 @@ use clap::{Args, ValueEnum};
 use super::{FilterArgs, place, positive_duration};
 use crate::record::SMALLEST;
 use crate::tui::{Place, Speed};
+use crate::units::words;
 
 #[derive(Debug, Args)]
 pub struct RecordArgs {
@@ -131,21 +132,11 @@ pub(super) fn label(text: &str) -> Result<(String, String), String> {
 
 /// `1m`, `2g`: powers of 1024.
 fn file_size(text: &str) -> Result<u64, String> {
-    let wrong = || format!("'{text}' is no size: write 10m or 2g");
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
-        "" => 0,
-        "k" | "kb" => 10,
-        "m" | "mb" => 20,
-        "g" | "gb" => 30,
-        "t" | "tb" => 40,
-        _ => return Err(wrong()),
-    };
-    let number: u64 = digits.parse().map_err(|_| wrong())?;
-    number
-        .checked_mul(1 << shift)
-        .filter(|bytes| *bytes >= SMALLEST)
-        .ok_or_else(|| format!("'{text}' is less than {}k, or too much", SMALLEST >> 10))
+    let bytes = words::size(text).ok_or_else(|| format!("'{text}' is no size: write 10m or 2g"))?;
+    if bytes < SMALLEST {
+        return Err(format!("'{text}' is less than {}k", SMALLEST >> 10));
+    }
+    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 
 use super::duration;
 use crate::report::compare::Rule;
+use crate::units::words;
 
 #[derive(Debug, Args)]
 pub struct ReportArgs {
@@ -96,41 +97,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// `100mbit`, `1gbit`, as `tc` has it; bits per second.
+/// `100mbit`, `1gbit`: bits per second.
 pub fn rate(text: &str) -> Result<u64, String> {
-    let wrong = || format!("'{text}' is no rate: write 100mbit or 1gbit");
-    let lower = text.to_ascii_lowercase();
-    let digits = lower.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let factor = match &lower[digits.len()..] {
-        "bit" => 1.0,
-        "kbit" => 1e3,
-        "mbit" => 1e6,
-        "gbit" => 1e9,
-        "tbit" => 1e12,
-        _ => return Err(wrong()),
-    };
-    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
-        return Err(wrong());
-    }
-    let number: f64 = digits.parse().map_err(|_| wrong())?;
-    let bps = (number * factor).round();
-    if (1.0..=1e16).contains(&bps) {
-        Ok(bps as u64)
-    } else {
-        Err(wrong())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rates_are_written_as_tc_does() {
-        assert_eq!(rate("100mbit"), Ok(100_000_000));
-        assert_eq!(rate("2.5Gbit"), Ok(2_500_000_000));
-        for wrong in ["", "100", "mbit", "-1mbit", "0bit", "1mb", "1e99gbit", "é"] {
-            assert!(rate(wrong).is_err(), "{wrong}");
-        }
-    }
+    words::rate(text).ok_or_else(|| format!("'{text}' is no rate: write 100mbit or 1gbit"))
 }

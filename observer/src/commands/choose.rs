@@ -168,6 +168,11 @@ pub enum Stopper {
 }
 
 impl Stopper {
+    /// Whether it looks at all flows when it is told to.
+    pub fn looks(&self) -> bool {
+        !matches!(self, Self::Script)
+    }
+
     /// Has all flows looked at now.
     pub fn look(&self) {
         match self {

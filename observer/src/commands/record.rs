@@ -72,8 +72,33 @@ pub async fn run(common: &Common, args: &RecordArgs) -> Result<(), Failure> {
     };
     recording.stop();
     drop(source);
-    result?;
-    recording.finish(common.strict, child, status).await
+    match (result, child.filter(|_| status.is_none())) {
+        (Ok(()), child) => recording.finish(common.strict, child, status).await,
+        (Err(Failure::Failed(error)), Some(child)) => {
+            recording.progress.clear();
+            Err(outlived(&error, child, &mut stops).await)
+        }
+        (Err(failure), _) => Err(failure),
+    }
+}
+
+/// The recording is over before its command, by a full disk: the command is the user's and goes on to its end. Its status
+/// tells of the command, or of the recording where the command has nothing to tell.
+async fn outlived(error: &anyhow::Error, mut child: Child, stops: &mut Stops) -> Failure {
+    output::message(&format!(
+        "observer: {error:#}; the command goes on and is no longer recorded"
+    ));
+    loop {
+        tokio::select! {
+            end = child.ended() => match end.code() {
+                0 => return Failure::Exit(1),
+                code => return Failure::Exit(code),
+            },
+            by = stops.next() => if by == By::Terminate {
+                child.terminate();
+            },
+        }
+    }
 }
 
 /// When the command is over; never, where there is none.
@@ -195,7 +220,7 @@ impl Recording {
             None
         };
         Ok(Self {
-            model: Model::default(),
+            model: Model::without_past(),
             progress: Progress::new(&target.path, !of_command),
             sink: Sink::new(choice, tree, target)?,
             stopper,

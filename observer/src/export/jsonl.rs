@@ -9,6 +9,7 @@
 //!
 //! | key | of | is |
 //! |---|---|---|
+//! | `source` | flow, sample | `ebpf` and `diag`, and `capture`: imported from packets |
 //! | `from_start`, `opened_mono_ns`, `closed_mono_ns` | flow | birth seen; when it came into view; when it ended |
 //! | `flow.local_name`, `flow.remote_name` | all of a flow | names of the hosts, only with `-r`, and absent while unknown; not escaped |
 //! | `cgroup_id`, `ifindex` | flow | inode of the cgroup; index of the egress device |

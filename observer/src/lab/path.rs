@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use crate::units::words;
+
 /// A full Ethernet frame with the default MTU, without its checksum: what `tc` counts.
 pub const FULL_FRAME: u64 = 1514;
 /// Packets lost of those sent while the path is in its bad state, and how many packets that lasts in the mean (DETECTION §3.2, row G).
@@ -169,41 +171,17 @@ pub fn rate_word(bps: u64) -> String {
 pub fn rate(text: &str) -> Result<u64, String> {
     let wrong =
         || format!("'{text}' is no rate: write 500kbit, 100mbit or 1gbit (1kbit to 100gbit)");
-    let lower = text.to_ascii_lowercase();
-    let (number, unit) = split(&lower).ok_or_else(wrong)?;
-    let factor = match unit {
-        "bit" => 1.0,
-        "kbit" => 1e3,
-        "mbit" => 1e6,
-        "gbit" => 1e9,
-        _ => return Err(wrong()),
-    };
-    let bps = number * factor;
-    if (1e3..=1e11).contains(&bps) {
-        Ok(bps.round() as u64)
-    } else {
-        Err(wrong())
-    }
+    words::rate(text)
+        .filter(|bps| (1_000..=100_000_000_000).contains(bps))
+        .ok_or_else(wrong)
 }
 
 /// `15k`, `1m`: powers of 1024, as `tc` reads sizes.
 pub fn size(text: &str) -> Result<u64, String> {
     let wrong = || format!("'{text}' is no size: write 1500b, 64k or 10m (up to 4g)");
-    let lower = text.to_ascii_lowercase();
-    let (number, unit) = split(&lower).ok_or_else(wrong)?;
-    let factor = match unit {
-        "" | "b" => 1.0,
-        "k" | "kb" => 1024.0,
-        "m" | "mb" => 1_048_576.0,
-        "g" | "gb" => 1_073_741_824.0,
-        _ => return Err(wrong()),
-    };
-    let bytes = (number * factor).round();
-    if (1.0..=4_294_967_296.0).contains(&bytes) {
-        Ok(bytes as u64)
-    } else {
-        Err(wrong())
-    }
+    words::size(text)
+        .filter(|bytes| *bytes <= 1 << 32)
+        .ok_or_else(wrong)
 }
 
 /// `1bdp`, `0.2bdp`, `331p`, `64k`.
@@ -212,7 +190,7 @@ pub fn buffer(text: &str) -> Result<Buffer, String> {
         format!("'{text}' is no buffer: write 1bdp, 0.2bdp (of rate × RTT), 331p (packets) or 64k")
     };
     let lower = text.to_ascii_lowercase();
-    let (number, unit) = split(&lower).ok_or_else(wrong)?;
+    let (number, unit) = words::number(&lower).ok_or_else(wrong)?;
     match unit {
         "bdp" if number > 0.0 && number <= 1000.0 => Ok(Buffer::Bdp(number)),
         "p" if (1.0..=10_000_000.0).contains(&number) && number.fract() == 0.0 => {
@@ -247,7 +225,7 @@ pub fn share(text: &str) -> Result<f64, String> {
         Some(number) => (number, 0.01),
         None => (text, 1.0),
     };
-    let (number, rest) = split(number).ok_or_else(wrong)?;
+    let (number, rest) = words::number(number).ok_or_else(wrong)?;
     let share = number * factor;
     if rest.is_empty() && share < 1.0 {
         Ok(share)
@@ -268,14 +246,6 @@ pub fn burst_share(text: &str) -> Result<f64, String> {
             BURST_LOSS * 90.0
         ))
     }
-}
-
-/// A number of digits with at most one point, and what follows it.
-fn split(text: &str) -> Option<(f64, &str)> {
-    let end = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
-    Some((text[..end].parse().ok()?, &text[end..]))
 }
 
 #[cfg(test)]

@@ -190,6 +190,10 @@ impl Figures {
 
 /// Bytes: rate (bytes per second) × time (µs).
 pub(super) fn bdp(bytes_per_s: u64, us: u32) -> u64 {
+    // 128 bits are divided by a loop.
+    if let Some(product) = bytes_per_s.checked_mul(u64::from(us)) {
+        return product / 1_000_000;
+    }
     let bytes = u128::from(bytes_per_s) * u128::from(us) / 1_000_000;
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }

@@ -374,6 +374,9 @@ impl Flow {
     }
 
     fn remember(&mut self, time: Mono, sample: &Sample) {
+        if !self.history.is_kept() {
+            return;
+        }
         let own = match &sample.cc {
             Some(CcState::Bbr(bbr)) => bbr.btlbw,
             _ => None,

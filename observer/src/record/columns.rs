@@ -2,7 +2,7 @@
 //!
 //! One row of the table below a field of [`Sample`]; the numbers are those of `proto/recording.proto` (a test compares).
 
-use super::quantity::{Algorithm, Quantity};
+use super::quantity::{Algorithm, Cell, Quantity};
 use crate::event::{
     CaState, Cause, CcState, LimitClocks, Origin, PacingStatus, Phase, Sample, SubPhase, TcpState,
 };
@@ -32,24 +32,40 @@ fn queued(sample: &Sample) -> u32 {
     next.wrapping_add(sample.notsent_bytes.unwrap_or(0))
 }
 
+/// See [`Column::SET`].
+pub type Setter = fn(&mut Sample, Cell) -> Option<()>;
+
+/// See [`Column::CELL`].
+pub type Getter = fn(&Sample) -> Cell;
+
 /// One quantity of a sample.
 pub trait Column {
     /// Its field in `SamplePack`.
     const NUMBER: u32;
     /// The columns that have to be put into a row before it.
     const RESTS_ON: &'static [u32];
+    /// Putting it into a row changes nothing else there.
+    const ALONE: bool;
     type Held: Quantity;
+    /// Puts what a row holds into it; `None` = no such value: of a newer version, or damaged.
+    const SET: Setter = |sample, cell| {
+        Self::set(sample, Quantity::of(cell)?);
+        Some(())
+    };
+    /// What a row holds.
+    const CELL: Getter = |sample| Self::get(sample).cell();
     fn get(sample: &Sample) -> Self::Held;
     fn set(sample: &mut Sample, held: Self::Held);
 }
 
 macro_rules! column {
-    ($number:literal $column:ident on $rests:expr; $type:ty, $get:expr, $set:expr) => {
+    ($number:literal $column:ident on $rests:expr, alone $alone:literal; $type:ty, $get:expr, $set:expr) => {
         #[derive(Clone, Copy, Debug)]
         pub struct $column;
         impl Column for $column {
             const NUMBER: u32 = $number;
             const RESTS_ON: &'static [u32] = &$rests;
+            const ALONE: bool = $alone;
             type Held = $type;
             #[inline]
             fn get(sample: &Sample) -> $type {
@@ -71,9 +87,9 @@ macro_rules! table {
         made { $($made_number:literal $made:ident on $rests:expr; $made_name:literal: $made_type:ty, $get:expr, $set:expr;)* }
         private { $($own_number:literal $own:ident $of:ident.$own_field:ident $own_name:literal: $own_type:ty,)* }
     ) => {
-        $(column!($number $column on []; $type, |sample| sample.$field, |sample, held| sample.$field = held);)*
-        $(column!($made_number $made on $rests; $made_type, $get, $set);)*
-        $(column!($own_number $own on [AlgorithmColumn::NUMBER]; Option<$own_type>,
+        $(column!($number $column on [], alone true; $type, |sample| sample.$field, |sample, held| sample.$field = held);)*
+        $(column!($made_number $made on $rests, alone false; $made_type, $get, $set);)*
+        $(column!($own_number $own on [AlgorithmColumn::NUMBER], alone true; Option<$own_type>,
             |sample| match &sample.cc { Some(CcState::$of(state)) => state.$own_field, _ => None },
             |sample, held| if let Some(CcState::$of(state)) = &mut sample.cc { state.$own_field = held; });)*
 
@@ -82,6 +98,15 @@ macro_rules! table {
             ($each:ident) => { $($each!($column);)* $($each!($made);)* $($each!($own);)* };
         }
         pub(super) use for_each_column;
+
+        /// [`Column::CELL`] of each, by its number.
+        pub static GETTERS: [Getter; END] = {
+            let mut getters: [Getter; END] = [|_| Cell::Absent; END];
+            $(getters[$number] = <$column as Column>::CELL;)*
+            $(getters[$made_number] = <$made as Column>::CELL;)*
+            $(getters[$own_number] = <$own as Column>::CELL;)*
+            getters
+        };
 
         /// Number and name of each.
         #[cfg(test)]

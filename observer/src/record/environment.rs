@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::event::Host;
+
 /// The format's number: raised only when older readers would misread.
 pub const FORMAT: u32 = 1;
 /// MCAP's profile of our files.
@@ -10,6 +12,7 @@ pub const PROFILE: &str = "observer";
 /// The names of the metadata records.
 pub const METADATA: &str = "observer";
 pub const LABELS: &str = "labels";
+pub const HOST: &str = "host";
 
 /// How and by what a file was recorded. The host (kernel, sysctls) and its devices are the first events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,6 +81,33 @@ impl Environment {
             labels: BTreeMap::new(),
         })
     }
+}
+
+/// What is told of the host, for any MCAP reader; ours takes it from the events. What is not known is absent.
+pub fn host_metadata(host: &Host) -> BTreeMap<String, String> {
+    let keys = [
+        (
+            "hostname",
+            Some(&host.hostname).filter(|name| !name.is_empty()),
+        ),
+        ("kernel", Some(&host.kernel)),
+        ("default_qdisc", host.default_qdisc.as_ref()),
+        ("default_cc", host.default_cc.as_ref()),
+    ];
+    let keys = keys.into_iter().map(|(key, value)| (key, value.cloned()));
+    let numbers = [
+        ("hz", host.hz.map(|hz| hz.to_string())),
+        ("cpus", Some(host.cpus.to_string())),
+        ("available_cc", Some(host.available_cc.join(" "))),
+    ];
+    let sysctls = host
+        .sysctls
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.clone()));
+    keys.chain(numbers)
+        .chain(sysctls)
+        .filter_map(|(key, value)| Some((key.to_owned(), value?)))
+        .collect()
 }
 
 /// Written in a format that this version does not know.

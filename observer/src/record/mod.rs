@@ -3,11 +3,12 @@
 //! ```text
 //! Event → codec (a message each) ─┐
 //!       → pack  (samples by flow) ┴→ writer: chunks → MCAP
-//! Event ← codec, pack ← reader ← container: framing, checksums, zstd; bounded, whatever the bytes
+//! Event ← chunk: codec, unpack ← reader ← container: framing, checksums, zstd; bounded, whatever the bytes
 //! ```
 
 mod anonymize;
 mod channel;
+mod chunk;
 mod codec;
 mod columns;
 mod container;
@@ -18,6 +19,7 @@ mod known;
 mod pack;
 mod quantity;
 mod reader;
+mod unpack;
 mod varint;
 mod writer;
 

@@ -6,10 +6,10 @@ use std::io::{self, BufReader, Read, Seek};
 use std::path::Path;
 
 use super::channel::Channel;
-use super::container::{Chunk, Damage, Fields, MAGIC, Message, Record, Records, Stop, inside, op};
+use super::chunk::Unrolled;
+use super::container::{Chunk, Damage, Fields, MAGIC, Record, Records, Stop, op};
 use super::environment::{Environment, LABELS, METADATA, Newer, PROFILE};
 use super::index::Index;
-use super::{codec, limits, pack};
 use crate::event::Event;
 use crate::units::{Mono, escape};
 
@@ -81,6 +81,11 @@ pub struct Reader<R> {
     /// Where the records behind the header begin.
     data: u64,
     unpacker: Unpacker,
+    chunk: Unrolled,
+    /// Byte where that chunk begins.
+    at: u64,
+    /// The event it stands at was given.
+    taken: bool,
     ending: Ending,
     ended: bool,
 }
@@ -130,6 +135,9 @@ impl<R: Read + Seek> Reader<R> {
             channels: HashMap::new(),
             data,
             unpacker: Unpacker::new()?,
+            chunk: Unrolled::default(),
+            at: data,
+            taken: true,
             ending: Ending::default(),
             ended: false,
         };
@@ -152,41 +160,84 @@ impl<R: Read + Seek> Reader<R> {
         (self.records.at(), self.records.end())
     }
 
-    /// The events of the next chunk in the order they were recorded; `None` at the end.
-    pub fn batch(&mut self) -> Result<Option<Vec<Event>>, ReadError> {
-        while !self.ended {
-            let wanted = [op::CHUNK, op::DATA_END, op::FOOTER];
-            let record = match self.records.next(&wanted) {
-                Ok(record) => record,
-                Err(stop) => {
-                    self.stop(stop)?;
-                    continue;
-                }
-            };
-            if record.op != op::CHUNK {
-                self.finish();
-                continue;
+    /// The next event; `None` at the end. Only the chunk it is in is in memory, and nothing is copied.
+    #[expect(clippy::should_implement_trait, reason = "it lends: no iterator can")]
+    pub fn next(&mut self) -> Result<Option<&Event>, ReadError> {
+        let event = self.peek()?.is_some();
+        self.taken = true;
+        Ok(if event { self.chunk.current() } else { None })
+    }
+
+    /// The event that [`Reader::next`] will give.
+    pub fn peek(&mut self) -> Result<Option<&Event>, ReadError> {
+        if self.taken || self.chunk.current().is_none() {
+            self.advance()?;
+            self.taken = false;
+        }
+        Ok(self.chunk.current())
+    }
+
+    fn advance(&mut self) -> Result<(), ReadError> {
+        loop {
+            match self.chunk.advance() {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(why) => self.damaged(Damage { at: self.at, why }),
             }
-            match self.unpacker.events(record, &mut self.channels) {
-                Ok(events) if events.is_empty() => {}
-                Ok(events) => return Ok(Some(events)),
-                Err(damage) => self.damaged(damage),
+            if self.ended {
+                return Ok(());
+            }
+            self.begin_chunk()?;
+        }
+    }
+
+    fn begin_chunk(&mut self) -> Result<(), ReadError> {
+        let wanted = [op::CHUNK, op::DATA_END, op::FOOTER];
+        let record = match self.records.next(&wanted) {
+            Ok(record) => record,
+            Err(stop) => return self.stop(stop),
+        };
+        if record.op != op::CHUNK {
+            self.finish();
+            return Ok(());
+        }
+        self.at = record.at;
+        let begun = self
+            .unpacker
+            .begin(record, &mut self.channels, &mut self.chunk);
+        if let Err(damage) = begun {
+            self.damaged(damage);
+        }
+        Ok(())
+    }
+
+    /// Every event of the chunks read so far was given: what comes next begins where [`Reader::progress`] says.
+    pub fn is_between_chunks(&self) -> bool {
+        self.chunk.is_over() && (self.taken || self.chunk.current().is_none())
+    }
+
+    /// The events up to the end of the chunk in hand, or of the next one, for those that have to keep them; `None` at
+    /// the end.
+    pub fn batch(&mut self) -> Result<Option<Vec<Event>>, ReadError> {
+        let mut events = Vec::new();
+        while let Some(event) = self.next()? {
+            events.push(event.clone());
+            if self.is_between_chunks() {
+                break;
             }
         }
-        Ok(None)
+        Ok((!events.is_empty()).then_some(events))
     }
 
     /// Goes where every event at or after `time` is still to come; earlier ones may come first.
     pub fn seek(&mut self, index: &Index, time: Mono) -> Result<(), ReadError> {
-        self.records.seek(index.before(time).unwrap_or(self.data))?;
-        self.ending = Ending::default();
-        self.ended = false;
-        Ok(())
+        self.rewind(index.before(time).unwrap_or(self.data))
     }
 
     /// Goes to the chunk that begins at byte `at`, as [`Reader::progress`] or the index told it; 0 = the first.
     pub fn rewind(&mut self, at: u64) -> Result<(), ReadError> {
         self.records.seek(at.max(self.data))?;
+        self.chunk.clear();
         self.ending = Ending::default();
         self.ended = false;
         Ok(())
@@ -202,19 +253,9 @@ impl<R: Read + Seek> Reader<R> {
     }
 
     fn learn_channels(&mut self) -> Result<(), ReadError> {
-        match self.records.next(&[op::CHUNK, op::DATA_END]) {
-            Ok(record) if record.op == op::CHUNK => {
-                if let Err(damage) = self.unpacker.events(record, &mut self.channels) {
-                    self.damaged(damage);
-                }
-                Ok(())
-            }
-            Ok(_) => {
-                self.finish();
-                Ok(())
-            }
-            Err(stop) => self.stop(stop),
-        }
+        self.begin_chunk()?;
+        self.chunk.clear();
+        Ok(())
     }
 
     fn damaged(&mut self, damage: Damage) {
@@ -272,11 +313,8 @@ fn metadata<R: Read + Seek>(
     fields.map().ok_or(ReadError::Headless)
 }
 
-/// Unpacks chunks; its buffers are used again.
-struct Unpacker {
-    zstd: zstd::bulk::Decompressor<'static>,
-    content: Vec<u8>,
-}
+/// Unpacks chunks.
+struct Unpacker(zstd::bulk::Decompressor<'static>);
 
 impl std::fmt::Debug for Unpacker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -286,85 +324,22 @@ impl std::fmt::Debug for Unpacker {
 
 impl Unpacker {
     fn new() -> io::Result<Self> {
-        Ok(Self {
-            zstd: zstd::bulk::Decompressor::new()?,
-            content: Vec::new(),
-        })
+        Ok(Self(zstd::bulk::Decompressor::new()?))
     }
 
-    /// The events of a chunk, at their places.
-    fn events(
+    /// Begins the chunk of a record.
+    fn begin(
         &mut self,
         record: Record<'_>,
         channels: &mut HashMap<u16, Channel>,
-    ) -> Result<Vec<Event>, Damage> {
+        chunk: &mut Unrolled,
+    ) -> Result<(), Damage> {
         let at = record.at;
         let damage = |why| Damage { at, why };
-        let chunk = Chunk::parse(record.content).ok_or(damage("its head does not fit"))?;
-        chunk
-            .unpack(&mut self.zstd, &mut self.content)
+        let packed = Chunk::parse(record.content).ok_or(damage("its head does not fit"))?;
+        packed
+            .unpack(&mut self.0, chunk.content())
             .map_err(damage)?;
-        let mut slots = Slots::default();
-        for inner in inside(&self.content) {
-            let (op, content) = inner.ok_or(damage("a record in it does not fit"))?;
-            match op {
-                op::CHANNEL => {
-                    let mut fields = Fields(content);
-                    let parts = (fields.u16(), fields.u16(), fields.text());
-                    if let (Some(id), Some(_), Some(topic)) = parts
-                        && let Some(channel) = Channel::of_topic(topic)
-                    {
-                        channels.insert(id, channel);
-                    }
-                }
-                op::MESSAGE => {
-                    let message =
-                        Message::parse(content).ok_or(damage("a message in it does not fit"))?;
-                    // A channel of a later version is passed over.
-                    if let Some(channel) = channels.get(&message.channel) {
-                        slots.message(*channel, &message).ok_or(damage(
-                            "a message in it is wrong, or has values unknown to this version",
-                        ))?;
-                    }
-                }
-                _ => {}
-            }
-        }
-        Ok(slots.into_events())
-    }
-}
-
-/// Events of a chunk by their places.
-#[derive(Default)]
-struct Slots(Vec<Option<Event>>);
-
-impl Slots {
-    fn message(&mut self, channel: Channel, message: &Message) -> Option<()> {
-        if channel == Channel::Samples {
-            return pack::decode(message.payload, |place, event| self.put(place, event));
-        }
-        let event = codec::decode(channel, Mono(message.mono), message.payload)?;
-        self.put(message.place, event)
-    }
-
-    /// `None` = the place is taken, or beyond what a chunk may hold.
-    fn put(&mut self, place: u32, event: Event) -> Option<()> {
-        let place = place as usize;
-        if place >= limits::EVENTS {
-            return None;
-        }
-        if place >= self.0.len() {
-            self.0.resize_with(place + 1, || None);
-        }
-        let slot = &mut self.0[place];
-        if slot.is_some() {
-            return None;
-        }
-        *slot = Some(event);
-        Some(())
-    }
-
-    fn into_events(self) -> Vec<Event> {
-        self.0.into_iter().flatten().collect()
+        chunk.begin(channels).map_err(damage)
     }
 }

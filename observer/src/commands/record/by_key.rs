@@ -24,6 +24,8 @@ use crate::units::{Mono, escape, size};
 
 /// What became of a recording is told so long; what went wrong until the key is pressed again.
 const TELL_NS: u64 = 15_000_000_000;
+/// So long after it was told to end, a recording has taken in a last look at all flows.
+const LAST_LOOK_NS: u64 = 300_000_000;
 /// Recordings of one second.
 const MAX_SAME_NAME: u32 = 99;
 
@@ -45,6 +47,8 @@ struct Running {
     /// Losses before are not this recording's.
     lost_before: u64,
     counters_before: Option<Counters>,
+    /// It was told to end then, and takes a last look at all flows.
+    ending: Option<Mono>,
 }
 
 impl ByKey {
@@ -114,7 +118,22 @@ impl ByKey {
             begun: model.now(),
             lost_before: model.lost(),
             counters_before,
+            ending: None,
         })
+    }
+
+    /// Ends the recording that runs after a last look at all flows; at once, where there is none to take, or when it is
+    /// told so again.
+    fn end(&mut self, model: &Model) {
+        if let Some(running) = &mut self.running
+            && running.ending.is_none()
+            && self.stopper.looks()
+        {
+            running.ending = Some(model.now());
+            self.stopper.look();
+        } else if let Some(said) = self.finish(model) {
+            self.say(model.now(), said);
+        }
     }
 
     /// Ends the recording that runs, if one does; what there is to say of it.
@@ -144,8 +163,8 @@ impl ByKey {
 impl Recorder for ByKey {
     fn toggle(&mut self, model: &Model, typed: Option<&Filter>) {
         self.last = None;
-        if let Some(said) = self.finish(model) {
-            self.say(model.now(), said);
+        if self.running.is_some() {
+            self.end(model);
             return;
         }
         match self.begin(model, typed) {
@@ -169,6 +188,11 @@ impl Recorder for ByKey {
         if let Err(error) = done {
             self.running = None;
             self.say(model.now(), Err(error.to_string()));
+            return;
+        }
+        let looked = |since| event.time.since(since) >= LAST_LOOK_NS;
+        if running.ending.is_some_and(looked) {
+            self.end(model);
         }
     }
 

@@ -19,8 +19,8 @@ impl Code {
             return Self(value as u16);
         }
         let mut shift = value.ilog2() - BITS;
-        let half = 1_u128 << (shift - 1);
-        let mut kept = ((u128::from(value) + half) >> shift) as u32;
+        // Rounded: a bit more than is kept, and half of the last place.
+        let mut kept = (((value >> (shift - 1)) + 1) >> 1) as u32;
         if kept == 2 << BITS {
             if shift == u64::BITS - 1 - BITS {
                 kept -= 1;

@@ -109,6 +109,11 @@ impl History {
         Some(Mono(from.max(began)))
     }
 
+    /// Anything is remembered.
+    pub(in crate::model) fn is_kept(&self) -> bool {
+        self.caps.bytes() > 0
+    }
+
     /// Remembers at another level from now on.
     pub(in crate::model) fn limit(&mut self, caps: &'static Caps) {
         if std::ptr::eq(self.caps, caps) {

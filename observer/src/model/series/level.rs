@@ -68,6 +68,8 @@ fn finest(flows: usize) -> usize {
 /// What concerns all histories: the level, the flows looked at, when the source did not speak.
 #[derive(Clone, Debug, Default)]
 pub(in crate::model) struct Shelf {
+    /// Nothing is remembered of any flow.
+    bare: bool,
     level: usize,
     focus: Vec<FlowId>,
     /// Since when the source has spoken without a pause.
@@ -75,6 +77,14 @@ pub(in crate::model) struct Shelf {
 }
 
 impl Shelf {
+    /// Remembers nothing.
+    pub fn bare() -> Self {
+        Self {
+            bare: true,
+            ..Self::default()
+        }
+    }
+
     /// Takes in how many flows there are. True when the level is another one now.
     pub fn fit(&mut self, flows: usize) -> bool {
         // Back to a finer one only when there is a quarter to spare: not to and fro.
@@ -85,7 +95,9 @@ impl Shelf {
     }
 
     pub(in crate::model) fn caps(&self, flow: FlowId) -> &'static Caps {
-        let level = if self.focus.contains(&flow) {
+        let level = if self.bare {
+            LEVELS.len() - 1
+        } else if self.focus.contains(&flow) {
             0
         } else {
             self.level
