@@ -160,8 +160,10 @@ fn reasons_scroll_to_their_end() {
 fn the_flows_page_has_a_place_for_it() {
     let open = |size| {
         let model = model();
-        let mut state = ViewState::default();
-        state.theme = Theme::new(ThemeName::None, Marker::Braille);
+        let mut state = ViewState {
+            theme: Theme::new(ThemeName::None, Marker::Braille),
+            ..ViewState::default()
+        };
         state.flows.selected = Some(flow(7, &model));
         state.update(observer::tui::Action::Go(observer::tui::Page::Flow));
         let mut terminal = Terminal::new(TestBackend::new(size, 40)).expect("in memory");

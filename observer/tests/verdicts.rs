@@ -1,5 +1,6 @@
 //! Verdicts from end to end, without root: simulated flows become a recording, and whatever shows it uses the same words.
 
+#[allow(dead_code)]
 mod detect_support;
 mod recordings;
 
@@ -128,12 +129,12 @@ fn whatever_shows_a_flow_names_its_verdict_alike() {
     let families = serve.gather();
     let family = families
         .iter()
-        .find(|family| family.get_name() == "observer_flow_verdicts");
+        .find(|family| family.name() == "observer_flow_verdicts");
     let family = family.expect("the metric");
     assert_eq!(family.get_metric().len(), CLASSES.len(), "each class");
     let of_word = family.get_metric().iter().find(|metric| {
         let label = metric.get_label().first();
-        label.is_some_and(|label| label.get_value() == word)
+        label.is_some_and(|label| label.value() == word)
     });
     let count = of_word.expect("its class").get_gauge().get_value();
     assert!((count - 1.0).abs() < 0.1, "{count}");
