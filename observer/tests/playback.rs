@@ -47,9 +47,11 @@ fn fold(events: &[Event], time: Mono) -> Model {
 fn go(player: &mut Player, to: Mono) {
     player.seek(to).expect("sought");
     while !player.forward(to, SLICE).expect("read") {}
-    // What was not judged yet is taken in later.
+    // What was not judged yet is taken in later, and put in its place by the next seek.
     wait_scanned(player);
     assert!(player.forward(to, SLICE).expect("read"));
+    player.seek(to).expect("sought");
+    while !player.forward(to, SLICE).expect("read") {}
 }
 
 /// Everything that a model knows, its past too.

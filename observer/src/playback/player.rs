@@ -30,6 +30,8 @@ pub struct Player {
     judged: usize,
     /// When the last of them was told.
     judged_at: Mono,
+    /// It took some in after events that came later: a flow that had left the view by then was not judged.
+    late: bool,
     /// Of the chunk read last, what is not folded yet.
     waiting: VecDeque<Event>,
     /// All events are folded.
@@ -57,6 +59,7 @@ impl Player {
             model: Model::default(),
             judged: 0,
             judged_at: Mono::default(),
+            late: false,
             waiting: VecDeque::new(),
             at_end: false,
             span,
@@ -101,15 +104,26 @@ impl Player {
 
     /// Goes where `to` is reached soonest by [`Player::forward`].
     pub fn seek(&mut self, to: Mono) -> Result<(), ReadError> {
-        let frame = self.scan.found().keyframes.before(to).cloned();
+        let (frame, missed) = {
+            let found = self.scan.found();
+            let missed = found.judgements.after(self.judged, self.model.now());
+            (
+                found.keyframes.before(to).cloned(),
+                missed
+                    .iter()
+                    .any(|judgement| judgement.time < self.model.now()),
+            )
+        };
         let at = self.model.now().max(self.judged_at);
-        let here = (at <= to).then(|| self.model.events());
+        let whole = !self.late && !missed;
+        let here = (whole && at <= to).then(|| self.model.events());
         // Ticks are no events to a model: at equal counts one is as good as the other.
         match (frame, here) {
             (Some(frame), here) if here.is_none_or(|here| frame.model.events() > here) => {
                 self.model.clone_from(&frame.model);
                 self.judged = frame.judged;
                 self.judged_at = Mono::default();
+                self.late = false;
                 self.restart(frame.next)
             }
             (_, Some(_)) => Ok(()),
@@ -117,6 +131,7 @@ impl Player {
                 self.model = Model::default();
                 self.judged = 0;
                 self.judged_at = Mono::default();
+                self.late = false;
                 self.restart(0)
             }
         }
@@ -152,6 +167,7 @@ impl Player {
                 break false;
             }
             while let Some(judgement) = judged.next_if(|judgement| judgement.time <= event.time) {
+                self.late |= judgement.time < self.model.now();
                 self.model.judge(&judgement);
                 self.judged += 1;
                 self.judged_at = judgement.time;
@@ -162,6 +178,7 @@ impl Player {
         };
         if there {
             for judgement in judged {
+                self.late |= judgement.time < self.model.now();
                 self.model.judge(&judgement);
                 self.judged += 1;
                 self.judged_at = judgement.time;
