@@ -126,8 +126,8 @@ fn traffic(ns: &Netns) -> impl Drop {
     }
     let (mut from, mut to) = common::connect(ns, ns, "127.0.0.1");
     let held = from.try_clone().expect("a clone");
-    std::thread::spawn(move || while from.write_all(&[7; 65_536]).is_ok() {});
-    std::thread::spawn(move || while to.read(&mut [0; 65_536]).is_ok_and(|read| read > 0) {});
+    std::thread::spawn(move || while from.write_all(&[7; 8192]).is_ok() {});
+    std::thread::spawn(move || while to.read(&mut [0; 8192]).is_ok_and(|read| read > 0) {});
     Traffic(held)
 }
 

@@ -2,6 +2,7 @@
 
 // Each benchmark compiles this file and uses a part of it.
 #![allow(dead_code)]
+#![allow(clippy::disallowed_methods, reason = "a benchmark measures time")]
 
 pub mod process;
 pub mod sockets;

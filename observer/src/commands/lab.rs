@@ -23,8 +23,8 @@ pub async fn run(common: &Common, args: &LabArgs) -> Result<(), Failure> {
         ));
     }
     match &args.command {
-        LabCommand::Run(args) => one(common, args).await,
-        LabCommand::Matrix(args) => matrix::run(common, args).await,
+        LabCommand::Run(args) => Box::pin(one(common, args)).await,
+        LabCommand::Matrix(args) => Box::pin(matrix::run(common, args)).await,
     }
 }
 
@@ -87,14 +87,14 @@ async fn one(common: &Common, args: &LabRunArgs) -> Result<(), Failure> {
     } else {
         Telling::Line
     };
-    let done = run::carry_out(
+    let done = Box::pin(run::carry_out(
         common,
         args,
         &mut ends,
         program,
         telling,
         &mut output::message,
-    )
+    ))
     .await?;
     if let (Some(out), Some(losses)) = (&mut truth_out, &done.losses) {
         truth::write(out, losses)?;

@@ -252,11 +252,10 @@ fn count(there: &UdpSocket, headers: usize, done: &AtomicBool) -> (u64, u64, u64
                 }
                 frames += 1;
             }
-            // What is left of the round trips.
-            Some(_) => {}
             // Nothing more is under way.
             None if done.load(Ordering::SeqCst) => return (first, last, frames),
-            None => {}
+            // What is left of the round trips; nothing for now.
+            Some(_) | None => {}
         }
     }
 }

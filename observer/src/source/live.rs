@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 
 use super::elsewhere;
 use super::pacer::{Pacer, Spent, kernel_ns};
+use super::queue;
 use super::records::Records;
 use super::reorder::WINDOW_NS;
 use super::{Info, Source, SourceError, SourceKind};
@@ -40,8 +41,6 @@ const OWNERS_SHARE: u64 = 50;
 const TICK_EVERY_NS: u64 = 100_000_000;
 /// Records taken from the ring before they are handed on.
 const MAX_DRAIN: usize = 16_384;
-/// Batches that may wait for the fold.
-const MAX_BATCHES: usize = 32;
 
 /// What to observe.
 #[derive(Clone, Debug)]
@@ -115,7 +114,7 @@ impl Live {
     pub fn start(options: &LiveOptions) -> Result<Self, LoadError> {
         let programs = Programs::load(&options.kernel)?;
         let handle = Handle::default();
-        let (sender, batches) = mpsc::channel(MAX_BATCHES);
+        let (sender, batches) = queue::queue();
         let worker = Worker::new(programs, options.clone(), handle.clone(), sender)?;
         let info = Info {
             kind: SourceKind::Live,
@@ -353,9 +352,7 @@ impl Worker {
         }
         // The next batch is about as large.
         let next = Vec::with_capacity(self.events.len());
-        self.sender
-            .blocking_send(std::mem::replace(&mut self.events, next))
-            .map_err(|_| ())
+        queue::send(&self.sender, std::mem::replace(&mut self.events, next))
     }
 
     fn drain(&mut self) -> usize {

@@ -5,6 +5,7 @@ mod elsewhere;
 pub mod facts;
 pub mod live;
 pub mod pacer;
+mod queue;
 pub mod records;
 pub mod reorder;
 pub mod replay;

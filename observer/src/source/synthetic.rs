@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 
 pub use generator::{Channel, Generator, Traffic};
 
+use super::queue;
 use super::records::Records;
 use super::reorder::WINDOW_NS;
 use super::{Info, Source, SourceError, SourceKind};
@@ -33,7 +34,6 @@ pub const GENERATOR: &str = "made-up-flows";
 const DRAIN_EVERY: Duration = Duration::from_millis(10);
 const TICK_EVERY_NS: u64 = 100_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
-const MAX_BATCHES: usize = 32;
 /// How often records are written.
 const WRITE_EVERY: Duration = Duration::from_millis(2);
 
@@ -111,7 +111,7 @@ impl Synthetic {
             error,
         };
         let handle = Handle::default();
-        let (sender, batches) = mpsc::channel(MAX_BATCHES);
+        let (sender, batches) = queue::queue();
         let shared = Arc::new(Mutex::new(Waiting::default()));
         let worker = Worker::new(Arc::clone(&shared))?;
         let began = clock::now();
@@ -280,7 +280,7 @@ impl Worker {
             if !self.events.is_empty() {
                 let next = Vec::with_capacity(self.events.len());
                 let batch = std::mem::replace(&mut self.events, next);
-                if sender.blocking_send(batch).is_err() {
+                if queue::send(sender, batch).is_err() {
                     handle.stop();
                     return;
                 }

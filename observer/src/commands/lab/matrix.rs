@@ -56,7 +56,8 @@ pub async fn run(common: &Common, args: &LabMatrixArgs) -> Result<(), Failure> {
     let dir = dir.unwrap_or_else(|| PathBuf::from(format!("lab-{}", matrix.name)));
     let mut book = Book::open(&dir, args.force)?;
     let mut ends = Ends::new()?;
-    let result = carry_out_all(common, args, &matrix, runs, &dir, &mut book, &mut ends).await;
+    let all = carry_out_all(common, args, &matrix, runs, &dir, &mut book, &mut ends);
+    let result = Box::pin(all).await;
     // What there is is told, also where somebody wants it to end.
     let failed = match result {
         Ok(failed) => failed,
@@ -233,7 +234,7 @@ async fn carry_out_all(
     let mut progress = Progress::new(
         all,
         left.len(),
-        words(
+        &words(
             matrix,
             Run {
                 cell: 0,
@@ -258,7 +259,9 @@ async fn carry_out_all(
         words.output = Some(dir.join(&recording));
         // What an interrupted run left is no run.
         words.force = true;
-        let done = carry_out(common, &words, ends, None, Telling::Quiet, &mut |_| {}).await;
+        let mut say = |_: &str| {};
+        let done = carry_out(common, &words, ends, None, Telling::Quiet, &mut say);
+        let done = Box::pin(done).await;
         let mut result = RunResult::new(stem, run.repetition, cell, arguments(matrix, run, args));
         match done {
             Ok(done) => {
@@ -296,6 +299,7 @@ async fn carry_out_all(
 }
 
 fn done_in_words(done: &Done, result: &RunResult) -> String {
+    use std::fmt::Write as _;
     let mut text = match result.received_bps {
         Some(bps) => format!("received {}", crate::units::rate(bps)),
         None => "done".to_owned(),
@@ -304,7 +308,7 @@ fn done_in_words(done: &Done, result: &RunResult) -> String {
         text += " (this machine could not hold the path)";
     }
     if done.lost > 0 {
-        text += &format!(" ({} events lost)", done.lost);
+        let _ = write!(text, " ({} events lost)", done.lost);
     }
     text
 }
@@ -323,7 +327,7 @@ struct Progress {
 }
 
 impl Progress {
-    fn new(all: usize, left: usize, words: LabRunArgs) -> Self {
+    fn new(all: usize, left: usize, words: &LabRunArgs) -> Self {
         if left < all {
             output::message(&format!("{} of {all} runs are there already", all - left));
         }

@@ -69,18 +69,17 @@ impl Cell {
 
     /// For people.
     pub fn title(&self) -> String {
-        let mut title = format!("{} {}", self.path, self.cc);
+        let mut words = vec![self.path.clone(), self.cc.clone()];
         if self.qdisc != NO_QDISC {
-            title += &format!(" {}", self.qdisc);
+            words.push(self.qdisc.clone());
         }
         if self.sysctl != NO_SETTINGS {
-            title += &format!(" {}", self.sysctl);
+            words.push(self.sysctl.clone());
         }
-        title
-            + &match self.flows {
-                1 => String::new(),
-                flows => format!(" {flows} flows"),
-            }
+        if self.flows != 1 {
+            words.push(format!("{} flows", self.flows));
+        }
+        words.join(" ")
     }
 
     /// By a key of `--only`.

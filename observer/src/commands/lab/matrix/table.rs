@@ -203,10 +203,13 @@ fn rank(rows: &mut [Row<'_>]) {
     }
 }
 
+/// A key of cells, and how a cell's value is had.
+type Key = (&'static str, fn(&Cell) -> String);
+
 /// What differs between the cells of the matrix, and how a cell is named by it.
-fn keys(matrix: &Matrix) -> Vec<(&'static str, fn(&Cell) -> String)> {
+fn keys(matrix: &Matrix) -> Vec<Key> {
     let cells = &matrix.cells;
-    let mut keys: Vec<(&'static str, fn(&Cell) -> String)> = vec![("cc", |cell| cell.cc.clone())];
+    let mut keys: Vec<Key> = vec![("cc", |cell| cell.cc.clone())];
     if cells.iter().any(|cell| cell.qdisc != NO_QDISC) {
         keys.push(("qdisc", |cell| cell.qdisc.clone()));
     }
@@ -270,11 +273,7 @@ fn page(matrix: &Matrix, paths: &[(&str, Vec<Row<'_>>)]) -> Document {
     page
 }
 
-fn line(
-    row: &Row<'_>,
-    keys: &[(&'static str, fn(&Cell) -> String)],
-    places: &[usize],
-) -> Vec<String> {
+fn line(row: &Row<'_>, keys: &[Key], places: &[usize]) -> Vec<String> {
     let unknown = || UNKNOWN.to_owned();
     let mut cells = vec![row.rank.map_or_else(unknown, |rank| rank.to_string())];
     cells.extend(keys.iter().map(|(_, of)| of(row.cell)));
