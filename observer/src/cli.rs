@@ -133,6 +133,10 @@ pub struct Common {
     /// intervals stretch, and say so
     #[arg(long, value_name = "PCT", default_value = "5", value_parser = percent, global = true)]
     pub max_cpu: f64,
+    /// What the path is known to carry: 100mbit, 1gbit. How full it is (BDP fill, utilisation) is then of that; doctor judges
+    /// ceilings against it
+    #[arg(long, value_name = "RATE", value_parser = report::rate, global = true)]
+    pub path_rate: Option<u64>,
     /// Where figures come from: the kernel programs (ebpf), or polling by socket-diag (diag: reduced, and labelled so);
     /// auto = the programs, or polling where the kernel or our rights do not allow them
     #[arg(long, value_enum, default_value_t = SourceChoice::Auto, global = true)]
@@ -152,6 +156,9 @@ pub struct Common {
     /// Record addresses (prefixes stay prefixes) and names replaced by others
     #[arg(long, global = true)]
     pub anonymize: bool,
+    /// Tells on standard error where figures come from, at what pace, and what the kernel filters
+    #[arg(short = 'v', long, global = true)]
+    pub verbose: bool,
     /// Exit with 4 when events were lost
     #[arg(long, global = true)]
     pub strict: bool,

@@ -295,7 +295,12 @@ fn a_panic_gives_the_terminal_back_first() {
             .enable_all()
             .build()
             .expect("a runtime");
-        let _ = runtime.block_on(tui::run(&mut Breaking(info, 0), &options, None));
+        let _ = runtime.block_on(tui::run(
+            &mut Breaking(info, 0),
+            observer::model::Fold::default(),
+            &options,
+            None,
+        ));
         unreachable!("it breaks");
     }
     let pty = Pty::new(80, 24);

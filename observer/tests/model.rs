@@ -363,6 +363,7 @@ proptest! {
         rate in (proptest::option::of(any::<u64>()), any::<bool>()),
         bytes in (proptest::option::of(any::<u64>()), proptest::option::of(any::<u64>())),
         btlbw in proptest::option::of(proptest::option::of(any::<u64>())),
+        path in proptest::option::of(any::<u64>()),
     ) {
         let reading = Sample {
             origin: Origin::Diag,
@@ -383,7 +384,7 @@ proptest! {
             cc: btlbw.map(|btlbw| CcState::Bbr(Bbr { btlbw, ..Bbr::default() })),
             ..sample("")
         };
-        let mut model = Model::default();
+        let mut model = Model::default().of_path(path);
         let born = Opened {
             from_start: false,
             state,
@@ -394,6 +395,6 @@ proptest! {
         model.apply(&event(time, 1, Payload::Opened(born)));
         model.apply(&event(time, 1, Payload::Sample(Box::new(reading.clone()))));
         let flow = model.flows().next().expect("the flow");
-        prop_assert_eq!(Figures::of_one(&reading), model.figures(flow));
+        prop_assert_eq!(Figures::of_one(&reading, path), model.figures(flow));
     }
 }

@@ -29,9 +29,6 @@ pub struct ReportArgs {
     /// Overwrite OUT
     #[arg(long)]
     pub force: bool,
-    /// The line rate of the path, if you know it: 100mbit, 1gbit
-    #[arg(long, value_name = "RATE", value_parser = rate)]
-    pub path_rate: Option<u64>,
 }
 
 #[derive(Debug, Args)]
@@ -64,9 +61,6 @@ pub struct CompareArgs {
     /// Overwrite OUT
     #[arg(long)]
     pub force: bool,
-    /// The line rate of the path, if you know it: 100mbit, 1gbit
-    #[arg(long, value_name = "RATE", value_parser = rate)]
-    pub path_rate: Option<u64>,
     /// Average recordings of other paths or kernels, cut off or lossy ones too
     #[arg(long)]
     pub insist: bool,

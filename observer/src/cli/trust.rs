@@ -7,7 +7,6 @@ use std::time::Duration;
 use clap::Args;
 
 use super::positive_duration;
-use super::report::rate;
 
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
@@ -17,9 +16,6 @@ pub struct DoctorArgs {
     /// Judge the way to this host: opens three connections there (port 443 unless said otherwise), sends nothing over them
     #[arg(long, value_name = "HOST[:PORT]")]
     pub target: Option<String>,
-    /// What the path is known to carry: 100mbit, 1gbit. Ceilings are judged against it
-    #[arg(long, value_name = "RATE", value_parser = rate)]
-    pub path_rate: Option<u64>,
     /// Watch the running flows for so long
     #[arg(short = 't', long = "time", value_name = "SECS", default_value = "3", value_parser = positive_duration)]
     pub time: Duration,

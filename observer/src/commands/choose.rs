@@ -9,7 +9,7 @@ use std::rc::Rc;
 use observer_common::filter::FilterProgram;
 
 use crate::cli::{Common, SourceChoice};
-use crate::commands::Failure;
+use crate::commands::{Failure, verbose};
 use crate::event::{Event, FlowId};
 use crate::filter::{self, Facts, Filter, Needs};
 use crate::host::Roots;
@@ -28,6 +28,13 @@ use crate::units::Mono;
 
 /// The namespaces asked for, the one we run in without `-N`.
 pub fn namespaces(common: &Common) -> Result<Vec<Namespace>, Failure> {
+    if let (Some(dev), None) = (&common.dev, &common.netns)
+        && !is_device(dev)
+    {
+        return Err(Failure::Usage(format!(
+            "no device '{dev}' in this network namespace: 'ip -brief link' lists them"
+        )));
+    }
     let roots = Roots::default();
     let found = match &common.netns {
         None => netns::own(&roots).map(|own| vec![own]),
@@ -40,6 +47,15 @@ pub fn namespaces(common: &Common) -> Result<Vec<Namespace>, Failure> {
             Failure::Unsupported(error.to_string())
         }
     })
+}
+
+/// Whether this namespace has a device of this name; true where that cannot be asked.
+fn is_device(name: &str) -> bool {
+    use rustix::net::{AddressFamily, SocketType, netdevice, socket};
+    let Ok(any) = socket(AddressFamily::INET, SocketType::DGRAM, None) else {
+        return true;
+    };
+    netdevice::name_to_index(any, name) != Err(rustix::io::Errno::NODEV)
 }
 
 /// What the live source is to do.
@@ -92,11 +108,15 @@ pub fn source_and_refusal(
     let refused = match common.source {
         SourceChoice::Diag => None,
         SourceChoice::Auto | SourceChoice::Ebpf => match Live::start(&options) {
-            Ok(live) => return Ok((Observed::Live(live), None)),
+            Ok(live) => {
+                verbose::source(common, &options, None, true);
+                return Ok((Observed::Live(live), None));
+            }
             Err(error) if common.source == SourceChoice::Auto && is_want(&error) => Some(error),
             Err(error) => return Err(error.into()),
         },
     };
+    verbose::source(common, &options, refused.as_ref(), false);
     let polled = Polled::start(PolledOptions {
         namespaces: options.namespaces,
         everywhere: options.everywhere,

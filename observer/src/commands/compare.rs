@@ -17,7 +17,7 @@ pub async fn run(common: &Common, args: &CompareArgs) -> Result<(), Failure> {
     let choice = choose::Choice::new(common, &words)?;
     let options = Options {
         omit_ns: u64::try_from(args.omit.as_nanos()).unwrap_or(u64::MAX),
-        path_rate_bps: args.path_rate,
+        path_rate_bps: common.path_rate,
     };
     let mut out = OutFile::create(args.output.as_deref(), args.force)?;
     let mut files = Vec::with_capacity(args.files.len());

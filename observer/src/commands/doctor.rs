@@ -59,9 +59,9 @@ pub async fn run(common: &Common, args: &DoctorArgs) -> Result<(), Failure> {
         doctor::needs(&places)
     };
     let window_ns = u64::try_from(args.time.as_nanos()).unwrap_or(u64::MAX);
-    let mut watch = Watch::new(window_ns, args.path_rate);
+    let mut watch = Watch::new(window_ns, common.path_rate);
     let told = match &args.target {
-        Some(to) => Some(target::look(common, to, args.path_rate, &mut watch)?),
+        Some(to) => Some(target::look(common, to, common.path_rate, &mut watch)?),
         None => None,
     };
     let choice = choose::Choice::new(common, &[])?;

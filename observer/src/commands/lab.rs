@@ -124,7 +124,6 @@ async fn report(common: &Common, args: &LabRunArgs, done: &run::Done) -> Result<
         filter: None,
         output: None,
         force: false,
-        path_rate: None,
     };
     report::run(common, &report_args).await
 }

@@ -107,7 +107,7 @@ async fn measured(
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let window_ns = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
-    let mut fold = Fold::with_window(window_ns);
+    let mut fold = Fold::with_window(window_ns).of_path(common.path_rate);
     let end = tokio::time::sleep(window);
     tokio::pin!(end);
     let mut ended = false;
@@ -132,7 +132,7 @@ async fn measured(
 
 /// No programs: socket-diag, once, and what is wanted beyond it. Rates are unknown.
 fn looked_up(common: &Common, wanted: Wanted) -> Result<(Model, Option<i64>), Failure> {
-    let mut model = Model::default();
+    let mut model = Model::default().of_path(common.path_rate);
     let events = snapshot(&choose::namespaces(common)?, wanted).map_err(|error| match error {
         SnapshotError::Sockets(_) => Failure::Failed(error.into()),
         SnapshotError::Namespace(_) => Failure::Unsupported(error.to_string()),
@@ -174,7 +174,10 @@ fn lines(common: &Common, ends: &Ends) -> Result<(), Failure> {
             container: None,
             verdict: None,
             sample: sample.as_ref(),
-            figures: sample.as_ref().map(Figures::of_one).unwrap_or_default(),
+            figures: sample
+                .as_ref()
+                .map(|sample| Figures::of_one(sample, common.path_rate))
+                .unwrap_or_default(),
         };
         table.push(seen.id, &row);
     };

@@ -42,13 +42,14 @@ pub async fn run(common: &Common, args: &FilterArgs) -> Result<(), Failure> {
     )?;
     confine::while_shown(common)?;
     let view = view(common, &config);
+    let fold = Fold::default().of_path(common.path_rate);
     let options = tui::Options {
         view,
         refresh: config.refresh(),
         focus: Box::new(move |flows| stopper.focus(flows)),
         shows: Box::new(move |model, flow| choice.shows_live(model, flow)),
     };
-    let model = tui::run(&mut source, &options, Some(&mut by_key))
+    let model = tui::run(&mut source, fold, &options, Some(&mut by_key))
         .await
         .map_err(|error| Failure::Failed(error.into()))?;
     if let Some(said) = by_key.finish(&model) {
@@ -106,7 +107,7 @@ pub(super) async fn still(
     let names = common.keys.iter().flat_map(|keys| &keys.0);
     let keys = names.map(|name| Key::named(name).ok_or_else(|| wrong(name)));
     let keys = keys.collect::<Result<Vec<Key>, Failure>>()?;
-    let mut fold = Fold::default();
+    let mut fold = Fold::default().of_path(common.path_rate);
     while let Some(batch) = source
         .next()
         .await

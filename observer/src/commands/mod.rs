@@ -20,6 +20,7 @@ mod report;
 mod serve;
 mod stream;
 mod table;
+mod verbose;
 
 use std::process::ExitCode;
 

@@ -45,7 +45,9 @@ pub async fn run(common: &Common, args: &ReplayArgs) -> Result<(), Failure> {
     let config = live::settings(common)?;
     let path = args.file.display().to_string();
     let failed = |error: ReadError| Failure::Failed(anyhow::anyhow!("{}: {error}", escape(&path)));
-    let player = Player::open(&args.file).map_err(failed)?;
+    let player = Player::open(&args.file)
+        .map_err(failed)?
+        .of_path(common.path_rate);
     let Span { first, last } = player.span();
     let mut played = Played::new(player, args);
     if let Some(place) = args.at {

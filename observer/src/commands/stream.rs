@@ -22,7 +22,7 @@ pub async fn run(common: &Common, args: &StreamArgs) -> Result<(), Failure> {
     let stopper = source.stopper();
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
-    let mut writer = Writer::new(source.info(), args, choice, stopper.clone());
+    let mut writer = Writer::new(source.info(), common, args, choice, stopper.clone());
     writer.context.names = Ends::new(common).namer();
     loop {
         let batch = tokio::select! {
@@ -73,6 +73,7 @@ struct Writer {
 impl Writer {
     fn new(
         info: &Info,
+        common: &Common,
         args: &StreamArgs,
         choice: choose::Choice,
         stopper: choose::Stopper,
@@ -80,7 +81,9 @@ impl Writer {
         let ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let every_ns = args.every.map(ns);
         Self {
-            fold: every_ns.map_or_else(Fold::default, Fold::with_window),
+            fold: every_ns
+                .map_or_else(Fold::default, Fold::with_window)
+                .of_path(common.path_rate),
             context: jsonl::Context {
                 wall_offset_ns: info.wall_offset_ns,
                 ..jsonl::Context::default()

@@ -38,8 +38,10 @@ pub struct Figures {
     pub btlbw: Option<BtlBw>,
     /// BtlBw × the kernel's min RTT.
     pub bdp_bytes: Option<u64>,
-    /// inflight ÷ BDP.
+    /// inflight ÷ BDP; where the path's rate was stated, ÷ (that × min RTT).
     pub bdp_fill: Option<f64>,
+    /// throughput ÷ the path's rate, where that was stated.
+    pub utilisation: Option<f64>,
     pub queueing_delay_us: Option<u32>,
     /// An app-limited bubble is in flight; where that is not told, the last rate sample was app-limited.
     pub app_limited: Option<bool>,
@@ -109,6 +111,7 @@ impl Model {
             throughput_bps,
             bdp_fill,
         };
+        let pipe = pipe(self.path_rate_bps, bdp_bytes, flow.sample());
         Figures {
             sample_age_us: flow.sampled_at().map(|at| now.since(at) / 1000),
             measured_ns: interval.map(|i| i.ns),
@@ -121,7 +124,10 @@ impl Model {
             inflight_bytes,
             btlbw,
             bdp_bytes,
-            bdp_fill,
+            bdp_fill: fill(inflight_bytes, pipe),
+            utilisation: throughput_bps
+                .zip(self.path_rate_bps)
+                .and_then(|(bps, of)| super::rates::ratio(bps, of)),
             queueing_delay_us: flow.queueing_delay_us(),
             app_limited: flow.sample().and_then(Sample::is_app_limited),
             limit_shares,
@@ -155,13 +161,21 @@ impl BtlBw {
     }
 }
 
+/// What the pipe holds: by the stated rate, else the BDP.
+fn pipe(rate_bps: Option<u64>, bdp_bytes: Option<u64>, sample: Option<&Sample>) -> Option<u64> {
+    match rate_bps {
+        Some(bps) => Some(bdp(bps / 8, sample?.min_rtt_us?)),
+        None => bdp_bytes,
+    }
+}
+
 fn fill(inflight_bytes: Option<u64>, bdp_bytes: Option<u64>) -> Option<f64> {
     super::rates::ratio(inflight_bytes?, bdp_bytes?)
 }
 
 impl Figures {
     /// Of one polled reading alone, without a model: what takes two (rates, shares, how long it was quiet) is unknown.
-    pub fn of_one(sample: &Sample) -> Self {
+    pub fn of_one(sample: &Sample, path_rate_bps: Option<u64>) -> Self {
         let btlbw = BtlBw::own(sample).or_else(|| {
             let rate = sample.delivery_rate.filter(|_| !sample.rate_app_limited)?;
             Some(BtlBw::estimate(rate))
@@ -176,7 +190,7 @@ impl Figures {
             inflight_bytes,
             btlbw,
             bdp_bytes,
-            bdp_fill: fill(inflight_bytes, bdp_bytes),
+            bdp_fill: fill(inflight_bytes, pipe(path_rate_bps, bdp_bytes, Some(sample))),
             queueing_delay_us: sample
                 .srtt_us
                 .zip(sample.min_rtt_us)

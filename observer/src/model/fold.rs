@@ -45,6 +45,13 @@ impl Fold {
         }
     }
 
+    /// As [`Model::of_path`].
+    #[must_use]
+    pub fn of_path(mut self, rate_bps: Option<u64>) -> Self {
+        self.model = self.model.of_path(rate_bps);
+        self
+    }
+
     pub fn model(&self) -> &Model {
         &self.model
     }

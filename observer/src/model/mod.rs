@@ -55,6 +55,7 @@ pub const KEEP_CLOSED_NS: u64 = 10_000_000_000;
 #[derive(Clone, Debug)]
 pub struct Model {
     window: u64,
+    path_rate_bps: Option<u64>,
     now: Mono,
     flows: BTreeMap<FlowId, Box<Flow>>,
     /// Closed flows in the order of their end.
@@ -91,6 +92,7 @@ impl Model {
     pub fn with_window(window: u64) -> Self {
         Self {
             window: window.max(rates::SHORTEST_NS),
+            path_rate_bps: None,
             now: Mono::default(),
             flows: BTreeMap::new(),
             closed: VecDeque::new(),
@@ -117,6 +119,13 @@ impl Model {
             shelf: series::Shelf::bare(),
             ..Self::default()
         }
+    }
+
+    /// What the path carries is known: how full it is follows from that.
+    #[must_use]
+    pub fn of_path(mut self, rate_bps: Option<u64>) -> Self {
+        self.path_rate_bps = rate_bps;
+        self
     }
 
     /// The latest moment of any event.

@@ -32,6 +32,7 @@ pub struct Player {
     judged_at: Mono,
     /// It took some in after events that came later: a flow that had left the view by then was not judged.
     late: bool,
+    path_rate_bps: Option<u64>,
     /// Of the chunk read last, what is not folded yet.
     waiting: VecDeque<Event>,
     /// All events are folded.
@@ -47,6 +48,14 @@ impl Player {
         Self::within(path, BUDGET)
     }
 
+    /// What the path is known to carry.
+    #[must_use]
+    pub fn of_path(mut self, rate_bps: Option<u64>) -> Self {
+        self.path_rate_bps = rate_bps;
+        self.model = self.model.of_path(rate_bps);
+        self
+    }
+
     /// As [`Player::open`]; models to seek from take no more than `budget` bytes.
     pub fn within(path: &Path, budget: usize) -> Result<Self, ReadError> {
         let mut reader = Reader::open(path)?;
@@ -60,6 +69,7 @@ impl Player {
             judged: 0,
             judged_at: Mono::default(),
             late: false,
+            path_rate_bps: None,
             waiting: VecDeque::new(),
             at_end: false,
             span,
@@ -124,11 +134,12 @@ impl Player {
                 self.judged = frame.judged;
                 self.judged_at = Mono::default();
                 self.late = false;
+                self.model = std::mem::take(&mut self.model).of_path(self.path_rate_bps);
                 self.restart(frame.next)
             }
             (_, Some(_)) => Ok(()),
             (_, None) => {
-                self.model = Model::default();
+                self.model = Model::default().of_path(self.path_rate_bps);
                 self.judged = 0;
                 self.judged_at = Mono::default();
                 self.late = false;

@@ -58,16 +58,17 @@ pub struct Options {
     pub focus: Box<Focus>,
 }
 
-/// Shows `source` until the user quits, a signal comes, or it ends. Gives the model back. Without a `recorder` nothing can be
-/// recorded here.
+/// Shows `source` until the user quits, a signal comes, or it ends. Folds into `fold` and gives its model back. Without a
+/// `recorder` nothing can be recorded here.
 pub async fn run(
     source: &mut impl Source,
+    fold: Fold,
     options: &Options,
     recorder: Option<&mut dyn Recorder>,
 ) -> Result<Model, TuiError> {
     let live = Live {
         source,
-        fold: Fold::default(),
+        fold,
         look: Look::default(),
         recorder,
     };

@@ -6,7 +6,7 @@ use super::{Recording, Stops, describe, target};
 use crate::cli::{Common, RecordArgs};
 use crate::commands::{Failure, choose, live};
 use crate::event::Event;
-use crate::model::Model;
+use crate::model::{Fold, Model};
 use crate::record::Files;
 use crate::source::{Info, Source, SourceError};
 use crate::tui::{self, config::Config};
@@ -73,7 +73,8 @@ where
     };
     let mut seen = Ok(());
     if let Some(options) = &options {
-        seen = tui::run(&mut both, options, None)
+        let fold = Fold::default().of_path(common.path_rate);
+        seen = tui::run(&mut both, fold, options, None)
             .await
             .map(|_| ())
             .map_err(|error| Failure::Failed(error.into()));

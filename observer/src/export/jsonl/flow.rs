@@ -177,11 +177,12 @@ struct FigureKeys {
     retrans_rate_life: Option<f64>,
     bdp_bytes: Option<u64>,
     bdp_fill: Option<f64>,
+    utilisation: Option<f64>,
     queueing_delay_us: Option<u32>,
     limit_shares: Option<ShareKeys>,
     limit: &'static str,
 }
-fields!(FigureKeys: btlbw_bps, btlbw_estimated, throughput_bps, received_bps, measured_us, retrans_rate, retrans_rate_segments, retrans_rate_life, bdp_bytes, bdp_fill, queueing_delay_us, limit_shares, limit);
+fields!(FigureKeys: btlbw_bps, btlbw_estimated, throughput_bps, received_bps, measured_us, retrans_rate, retrans_rate_segments, retrans_rate_life, bdp_bytes, bdp_fill, utilisation, queueing_delay_us, limit_shares, limit);
 
 impl From<&Figures> for FigureKeys {
     fn from(f: &Figures) -> Self {
@@ -196,6 +197,7 @@ impl From<&Figures> for FigureKeys {
             retrans_rate_life: f.retrans_rate_life,
             bdp_bytes: f.bdp_bytes,
             bdp_fill: f.bdp_fill,
+            utilisation: f.utilisation,
             queueing_delay_us: f.queueing_delay_us,
             limit_shares: f.limit_shares.map(ShareKeys::from),
             limit: f.limit.as_str(),
