@@ -6,9 +6,9 @@ use crate::event::Event;
 
 /// A batch of more events goes in parts …
 const PART: usize = 1024;
-/// … of which so many may wait: some 30 MB of samples. When the fold is further behind, the thread blocks, the ring is
-/// not drained, and the programs count what they drop.
-const PARTS: usize = 64;
+/// … of which so many may wait: 10,000 connections that come and go at once (160,000 events), some 100 MB if all are
+/// samples. When the fold is further behind, the thread blocks, the ring is not drained, and the programs count what they drop.
+const PARTS: usize = 256;
 
 pub type Events = Vec<Event>;
 
