@@ -5,10 +5,10 @@ use tokio::sync::mpsc::{self, Receiver, Sender};
 use crate::event::Event;
 
 /// A batch of more events goes in parts …
-const PART: usize = 1024;
+const PART: usize = 8192;
 /// … of which so many may wait: 10,000 connections that come and go at once (160,000 events), some 100 MB if all are
 /// samples. When the fold is further behind, the thread blocks, the ring is not drained, and the programs count what they drop.
-const PARTS: usize = 256;
+const PARTS: usize = 32;
 
 pub type Events = Vec<Event>;
 
