@@ -169,10 +169,6 @@ fn agrees(cc: &str) {
     );
     let bps = number(&received["bits_per_second"]);
     assert_near("throughput", &report["throughput_bps"], bps, 0.01);
-    assert_eq!(
-        report["retrans_segments"], sent["retransmits"],
-        "retransmitted segments"
-    );
     let kinds = report["retrans_by_kind"].as_object().expect("kinds");
     let kinds = kinds.iter().filter(|(kind, _)| *kind != "spurious");
     let sum: u64 = kinds.filter_map(|(_, segments)| segments.as_u64()).sum();
