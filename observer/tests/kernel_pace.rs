@@ -207,9 +207,9 @@ fn a_flow_looked_at_is_sampled_at_every_ack() {
     if lost {
         // What loses is sampled closely by itself.
         skipped("the machine is so busy that a flow over loopback sends again");
-        return;
+    } else {
+        assert!(far < 20, "{far} samples of the other");
     }
-    assert!(far < 20, "{far} samples of the other");
     let samples = events
         .iter()
         .filter(|event| event.flow.is_some_and(|flow| flow.cookie == id))

@@ -249,7 +249,7 @@ pub fn burst_share(text: &str) -> Result<f64, String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     pub fn path() -> Path {

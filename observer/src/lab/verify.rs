@@ -263,22 +263,11 @@ fn count(there: &UdpSocket, headers: usize, done: &AtomicBool) -> (u64, u64, u64
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::path::{Buffer, policer};
+    use crate::lab::path::policer;
 
     #[test]
     fn a_path_is_held_marked_or_refused() {
-        let mut path = Path {
-            rate_bps: 100_000_000,
-            rtt: Duration::from_millis(40),
-            buffer: Buffer::Bdp(1.0),
-            loss: 0.0,
-            burst_loss: 0.0,
-            jitter: Duration::ZERO,
-            policer: None,
-            ack_batch: Duration::ZERO,
-            ecn: false,
-            seed: 1,
-        };
+        let mut path = crate::lab::path::tests::path();
         let against = |path: &Path, rtt_us, rate: f64| {
             let measured = Measured {
                 rtt: Duration::from_micros(rtt_us),
